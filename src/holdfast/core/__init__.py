@@ -1,0 +1,1 @@
+"""Pure code: what a host decides. No sockets, disks, clocks, chance or logging in here."""

@@ -1,0 +1,229 @@
+"""What a shard can be asked, and what it answers. Plain values; the rules are in shard, queue, fifo, redrive."""
+
+import msgspec
+
+from holdfast.core.record import Arrived, Moved, Sent
+from holdfast.core.types import (
+    Address,
+    Cause,
+    Counts,
+    Epoch,
+    Header,
+    Instant,
+    LaneConfig,
+    LaneId,
+    Lsn,
+    Receipt,
+    Seq,
+    ShardId,
+    WallMs,
+)
+
+
+class Send(msgspec.Struct, frozen=True, gc=False):
+    lane: LaneId
+    body: bytes  # as the client sent it: hashed for content-based deduplication, never stored
+    content: bytes  # what receive needs, ready-made; stored
+    size: int  # body plus attributes, as SQS counts
+    group: str = ""
+    deduplication_id: str = ""
+    delay_s: int | None = None
+    time_to_live_s: int | None = None
+
+
+class Receive(msgspec.Struct, frozen=True, gc=False):
+    lane: LaneId
+    count_max: int = 1
+    visibility_timeout_s: int | None = None
+    attempt_id: str = ""
+
+
+class Delete(msgspec.Struct, frozen=True, gc=False):
+    lane: LaneId
+    receipt: Receipt
+
+
+class ChangeVisibility(msgspec.Struct, frozen=True, gc=False):
+    lane: LaneId
+    receipt: Receipt
+    timeout_s: int
+
+
+class Purge(msgspec.Struct, frozen=True, gc=False):
+    lane: LaneId
+    name: str  # of the queue, for the error text
+
+
+class Configure(msgspec.Struct, frozen=True, gc=False):
+    """Makes the lane, or gives it a newer configuration."""
+
+    lane: LaneId
+    config: LaneConfig
+
+
+class Drop(msgspec.Struct, frozen=True, gc=False):
+    lane: LaneId
+
+
+class Tick(msgspec.Struct, frozen=True, gc=False):
+    """Time has passed: retention, time to live, move tasks."""
+
+
+class Peek(msgspec.Struct, frozen=True, gc=False):
+    """A read that changes nothing: visible, delayed and in-flight messages in order of their sequence."""
+
+    lane: LaneId
+    after: Seq = Seq(0)
+    count_max: int = 10
+
+
+class Count(msgspec.Struct, frozen=True, gc=False):
+    lane: LaneId
+
+
+class StartMove(msgspec.Struct, frozen=True, gc=False):
+    lane: LaneId
+    task: str
+    target: Address | None  # None: each message goes back to where it came from
+    rate: int = 0  # messages per second; 0: not given
+
+
+class CancelMove(msgspec.Struct, frozen=True, gc=False):
+    lane: LaneId
+    task: str
+
+
+class ListMoves(msgspec.Struct, frozen=True, gc=False):
+    lane: LaneId
+
+
+class Handover(msgspec.Struct, frozen=True, gc=False):
+    """A message on its way to another shard. Durations travel, never instants."""
+
+    source: ShardId
+    number: int  # rises by one per (source, target shard)
+    floor: int  # the source has settled everything below
+    lane: LaneId
+    group: int
+    size: int
+    age: int  # microseconds since it was queued
+    time_left: int  # of its time to live; 0: none
+    count: int
+    origin: int
+    cause: Cause
+    wall: WallMs  # SentTimestamp; 0: it is queued anew
+    message_id: bytes  # 16 bytes; empty: it gets a new one
+    content: bytes
+
+
+class Arrive(msgspec.Struct, frozen=True, gc=False):
+    handover: Handover
+
+
+class Settle(msgspec.Struct, frozen=True, gc=False):
+    """The target shard answered: it has the message, or its lane is gone."""
+
+    target: ShardId
+    number: int
+    is_refused: bool
+
+
+class Compact(msgspec.Struct, frozen=True, gc=False):
+    """Write these messages again at the end of the log if they are still alive where they were."""
+
+    messages: tuple[tuple[Header, Sent | Arrived | Moved], ...]
+
+
+Command = (
+    Send
+    | Receive
+    | Delete
+    | ChangeVisibility
+    | Purge
+    | Configure
+    | Drop
+    | Tick
+    | Peek
+    | Count
+    | StartMove
+    | CancelMove
+    | ListMoves
+    | Arrive
+    | Settle
+    | Compact
+)
+
+
+# Answers
+
+
+class Accepted(msgspec.Struct, frozen=True, gc=False):
+    """The message is in the lane. (epoch, lsn) make its MessageId; a duplicate gets the original's."""
+
+    epoch: Epoch
+    lsn: Lsn
+    seq: Seq
+
+
+class Delivered(msgspec.Struct, frozen=True, gc=False):
+    header: Header
+    number: int  # of this receive, for the receipt
+    count: int  # ApproximateReceiveCount
+    first_wall: WallMs  # ApproximateFirstReceiveTimestamp
+
+
+class Delivery(msgspec.Struct, frozen=True, gc=False):
+    messages: tuple[Delivered, ...]
+
+
+class Done(msgspec.Struct, frozen=True, gc=False):
+    pass
+
+
+class Peeked(msgspec.Struct, frozen=True, gc=False):
+    header: Header
+    state: str  # visible, delayed, in flight
+    until: Instant  # end of delay or lease; 0 when visible
+    count: int
+
+
+class PeekReply(msgspec.Struct, frozen=True, gc=False):
+    messages: tuple[Peeked, ...]
+
+
+class MoveStatus(msgspec.Struct, frozen=True, gc=False):
+    task: str
+    state: str  # RUNNING, COMPLETED, CANCELLING, CANCELLED, FAILED
+    target: Address | None
+    rate: int
+    moved: int
+    to_move: int
+    failure: str
+    started_wall: WallMs
+
+
+class MovesReply(msgspec.Struct, frozen=True, gc=False):
+    tasks: tuple[MoveStatus, ...]
+
+
+class ArriveReply(msgspec.Struct, frozen=True, gc=False):
+    target: ShardId
+    number: int
+    is_refused: bool
+
+
+Answer = Accepted | Delivery | Done | Counts | PeekReply | MoveStatus | MovesReply | ArriveReply
+
+EMPTY_DELIVERY = Delivery(())
+DONE = Done()
+
+
+class Need(msgspec.Struct, frozen=True, gc=False):
+    """`decide` cannot answer yet: load headers of this lane, from log position `lsn` on, with seq in
+    [first, last]; give them back with `Shard.load` and ask again."""
+
+    lane: LaneId
+    lsn: Lsn
+    first: Seq
+    last: Seq
+    count_max: int

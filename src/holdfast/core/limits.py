@@ -1,0 +1,54 @@
+"""Every bound of the core, one line each, with its reason."""
+
+from typing import Final
+
+SECOND: Final = 1_000_000  # cluster time counts microseconds
+MINUTE: Final = 60 * SECOND
+HOUR: Final = 3600 * SECOND
+
+# What SQS promises its clients
+RECEIVE_COUNT_MAX: Final = 10  # messages one ReceiveMessage may return
+VISIBILITY_MAX_S: Final = 43_200  # a lease ends at most 12 hours after its receive
+DELAY_MAX_S: Final = 900  # DelaySeconds
+WAIT_MAX_S: Final = 20  # WaitTimeSeconds
+RETENTION_MAX_S: Final = 1_209_600  # MessageRetentionPeriod, 14 days
+MESSAGE_BYTES_MAX: Final = 1_048_576  # body and attributes of one message
+IN_FLIGHT_MAX: Final = 120_000  # received and not deleted, per lane; FIFO counts parked ones too
+DEDUP_WINDOW: Final = 5 * MINUTE  # one deduplication id, one message
+ATTEMPT_WINDOW: Final = 5 * MINUTE  # a ReceiveRequestAttemptId is remembered this long
+PURGE_INTERVAL: Final = 60 * SECOND  # PurgeQueueInProgress before this has passed
+MOVE_RATE_MAX: Final = 500  # messages per second of one move task; also the rate when none is asked
+MOVE_TASKS_KEPT: Final = 10  # ended move tasks that ListMessageMoveTasks still shows
+SEQUENCE_BASE: Final = 10_000_000_000_000_000_000  # makes every sequence number 20 digits long
+
+# Fair queues: who counts as noisy
+NOISY_SHARE: Final = 10  # more than one part in ten of what is in flight, or of consumer time
+NOISY_IN_FLIGHT: Final = 30  # and at least so many in flight
+NOISY_MEMORY: Final = 5 * MINUTE  # consumer time older than this is forgotten
+FAIR_LOOK_MAX: Final = 64  # noisy candidates passed over for one message
+
+# Memory
+WINDOW_MAX: Final = 1024  # headers a lane holds ahead of its cursor while it has something to hand out
+WINDOW_TOTAL: Final = 262_144  # headers all windows of a shard hold together (about 64 MiB)
+LOAD_MAX: Final = 512  # headers asked for at once
+STRETCH_BITS: Final = 12  # a run begins anew every 4096 log positions, so that it can be found again
+WAITERS_MAX: Final = 20_000  # long polls a shard keeps in its table
+PEEK_MAX: Final = 100  # messages one peek shows
+REPLIES_MAX: Final = 100_000  # replies that wait for the disk before commands are refused
+
+# Time
+TIMER_STEP: Final = 50_000  # timers fire on this grid; leases are rounded up to it, never down
+TICK_INTERVAL: Final = SECOND  # how often a shard looks at retention, move tasks and its idle log
+TICK_WORK: Final = 1000  # records one tick may write, so that it never holds the loop for long
+
+# Outbox
+OUTBOX_IN_FLIGHT: Final = 64  # hand-overs to one shard that wait for an answer
+OUTBOX_MAX: Final = 20_000  # moves that wait in one shard; then messages stay where they are
+OUTBOX_RETRY: Final = SECOND  # a hand-over without answer is sent again after this
+
+# Log
+FRAME_BYTES_MAX: Final = 262_144  # a frame is closed at this size, unless one record alone is larger
+FRAME_ALIGN: Final = 512  # a frame starts on a sector, so that writing it cannot tear its predecessor
+SEGMENT_BYTES: Final = 67_108_864  # zero-filled before use
+RESERVE_BYTES: Final = 16_777_216  # left for deletes and receives when no spare segment could be made
+READ_BYTES: Final = 1_048_576  # how much of a segment recovery reads at once

@@ -1,0 +1,65 @@
+"""Receipt handles and message ids: the names that the core gives to the outside.
+
+A handle is base64url( version u8 | lane u64 | seq u64 | epoch u32 | lsn u64 | number u32 | mac 12 ), 45 bytes in 60
+characters. The MAC is keyed BLAKE2b: nobody can make a handle for a message that was not handed to them.
+
+A MessageId is a version-8 UUID made of (epoch, lsn, shard) of the record that brought the message in:
+
+    eeeeeeee-llll-8lll-Ssss-000lllllllll      e epoch, l lsn, s shard, S the variant bits
+"""
+
+import base64
+import binascii
+import hashlib
+import hmac
+import struct
+
+from holdfast.core.errors import ReceiptHandleIsInvalid
+from holdfast.core.types import Epoch, LaneId, Lsn, Receipt, Seq, ShardId
+
+_VERSION = 1
+_FIELDS = struct.Struct("<BQQIQI")
+_MAC_BYTES = 12
+HANDLE_CHARS = 60
+
+
+def encode(receipt: Receipt, key: bytes) -> str:
+    clear = _FIELDS.pack(
+        _VERSION, receipt.lane, receipt.seq, receipt.epoch, receipt.lsn, receipt.number & 0xFFFFFFFF
+    )
+    mac = hashlib.blake2b(clear, digest_size=_MAC_BYTES, key=key).digest()
+    return base64.urlsafe_b64encode(clear + mac).decode()
+
+
+def decode(handle: str, key: bytes, *, lane: LaneId) -> Receipt:
+    """The receipt of this lane, or ReceiptHandleIsInvalid: forged, garbled, or of another queue."""
+    try:
+        data = base64.b64decode(handle, altchars=b"-_", validate=True)
+    except (binascii.Error, ValueError):
+        data = b""
+    clear, mac = data[:-_MAC_BYTES], data[-_MAC_BYTES:]
+    if len(clear) != _FIELDS.size or not _is_equal(mac, clear, key):
+        raise ReceiptHandleIsInvalid(f'The input receipt handle "{handle}" is not a valid receipt handle.')
+    _, of_lane, seq, epoch, lsn, number = _FIELDS.unpack(clear)
+    if of_lane != lane:
+        raise ReceiptHandleIsInvalid(f'The receipt handle "{handle}" is not valid for this queue.')
+    return Receipt(LaneId(of_lane), Seq(seq), Epoch(epoch), Lsn(lsn), number)
+
+
+def _is_equal(mac: bytes, clear: bytes, key: bytes) -> bool:
+    expected = hashlib.blake2b(clear, digest_size=_MAC_BYTES, key=key).digest()
+    return hmac.compare_digest(expected, mac)
+
+
+def message_id(shard: ShardId, epoch: Epoch, lsn: Lsn) -> str:
+    high, middle, low = lsn >> 48, lsn >> 36 & 0xFFF, lsn & 0xFFFFFFFFF
+    return f"{epoch:08x}-{high:04x}-{0x8000 | middle:04x}-{0x8000 | shard:04x}-{low:012x}"
+
+
+def message_id_bytes(shard: ShardId, epoch: Epoch, lsn: Lsn) -> bytes:
+    return bytes.fromhex(message_id(shard, epoch, lsn).replace("-", ""))
+
+
+def message_id_text(data: bytes) -> str:
+    digits = data.hex()
+    return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
