@@ -1,0 +1,76 @@
+# The whole developer interface. `make run` starts Holdfast, `make test` proves it.
+
+PYTHON ?= python3
+UV ?= uv
+BIN := .venv/bin
+READY := .venv/.ready
+
+SIM_SECONDS ?= 60
+SEEDS ?= 100
+FIRST ?= 0
+MUTANTS ?= 4
+
+.DEFAULT_GOAL := help
+.PHONY: help setup run test check fmt static unit sim sim-timed mutants bench lock
+
+help: ## list the targets
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 10
+
+setup: $(READY) ## make .venv from requirements.lock; does nothing when nothing changed
+
+# The project is built with the locked hatchling, so that only the lock decides what is installed.
+$(READY): pyproject.toml requirements.lock
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+		echo "Holdfast needs Python 3.11 or later, and '$(PYTHON)' is not. Try: make setup PYTHON=python3.12" >&2; exit 1; }
+	@set -e; if command -v $(UV) >/dev/null 2>&1; then \
+		test -x $(BIN)/python || $(UV) venv --quiet --python "$$($(PYTHON) -c 'import sys; print(sys.executable)')" .venv; \
+		install="$(UV) pip install --quiet --python $(BIN)/python"; \
+	else \
+		test -x $(BIN)/python || $(PYTHON) -m venv .venv; \
+		$(BIN)/python -m pip --version >/dev/null 2>&1 || $(BIN)/python -m ensurepip --upgrade >/dev/null; \
+		install="$(BIN)/python -m pip install --quiet --disable-pip-version-check"; \
+	fi; \
+	set -x; \
+	$$install -r requirements.lock; \
+	$$install --no-deps --no-build-isolation -e .
+	@touch $@
+
+run: setup ## serve SQS on 127.0.0.1:9324, messages in ./data
+	$(BIN)/holdfast serve --data ./data --listen 127.0.0.1:9324 --no-auth
+
+check: static unit sim-timed ## everything quick: format, lint, types, imports, unit tests, a minute of simulation
+
+test: static ## everything: all tests, coverage of the core, simulation, a sample of mutants
+	$(BIN)/python -m pytest --cov
+	$(BIN)/python -m tests.sim --seconds $(SIM_SECONDS)
+	$(BIN)/python -m tests.sim.mutants --sample $(MUTANTS)
+
+fmt: setup ## format, and fix what can be fixed
+	$(BIN)/ruff check --fix-only --quiet .
+	$(BIN)/ruff format .
+
+static: setup
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+
+unit: setup
+	$(BIN)/python -m pytest --ignore tests/process --ignore tests/compat
+
+sim-timed: setup
+	$(BIN)/python -m tests.sim --seconds $(SIM_SECONDS)
+
+sim: setup ## simulate SEEDS seeds, beginning with FIRST
+	$(BIN)/python -m tests.sim --seeds $(SEEDS) --first $(FIRST)
+
+mutants: setup ## weaken the core in every listed way; the simulator has to notice each
+	$(BIN)/python -m tests.sim.mutants
+
+bench: setup ## measure the core
+	$(BIN)/python bench/core.py
+
+lock: ## choose all versions anew; needs uv
+	@{ echo "# Exact versions of everything, for any platform. Written by \`make lock\` from pyproject.toml."; \
+	$(UV) pip compile pyproject.toml --extra dev --upgrade --universal --python-version 3.11 \
+		--no-header --no-emit-index-url --quiet; } > requirements.lock.new && mv requirements.lock.new requirements.lock
