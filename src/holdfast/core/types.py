@@ -88,6 +88,7 @@ class Header(msgspec.Struct, frozen=True, gc=False):
     deadline: Instant  # end of its time to live; 0: none
     count: int  # receives before it came to this lane
     origin: int  # packed Address of the lane it was dead-lettered from; 0: none
+    is_aside: bool  # its delay does not fit the order of the lane, so it waits apart from the stream
 
 
 class Receipt(msgspec.Struct, frozen=True, gc=False):

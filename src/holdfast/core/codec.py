@@ -1,0 +1,301 @@
+"""The bytes of records.
+
+On disk a record is
+
+    u32 length of what follows | u8 type | clear part | sealed part
+
+Only Sent, Arrived and Moved have a sealed part: the message's content, encrypted alone with nonce
+epoch(32) ‖ lsn(64) and type + clear part as associated data, so that one message can be read and
+verified without its neighbours. All other records hold numbers only; the frame's checksum covers them.
+Laws: decode(encode(r)) == r; unknown types and wrong lengths are refused with ValueError.
+"""
+
+import struct
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import msgspec
+
+from holdfast.core.record import (
+    Arrived,
+    Changed,
+    Configured,
+    Deleted,
+    Departed,
+    Dropped,
+    Expired,
+    Message,
+    Moved,
+    Purged,
+    Received,
+    Record,
+    Refused,
+    Returned,
+    Sent,
+    Settled,
+    TaskEnded,
+    TaskStarted,
+    Trimmed,
+)
+from holdfast.core.types import (
+    Cause,
+    Epoch,
+    Header,
+    LaneConfig,
+    LaneId,
+    Lsn,
+    Seq,
+    WallMs,
+    pack_address,
+    unpack_address,
+)
+
+
+class Cipher(Protocol):
+    """Seals one record's content under one segment's data key."""
+
+    def seal(self, epoch: int, lsn: int, content: bytes, clear: bytes) -> bytes: ...
+
+    def open(self, epoch: int, lsn: int, sealed: bytes, clear: bytes) -> bytes:
+        """Raises ValueError when the bytes are not what was sealed."""
+        ...
+
+
+_LENGTH = struct.Struct("<I")
+_SENT = struct.Struct("<BQQQIIIQ16s?")
+_ARRIVED = struct.Struct("<BQQQIqqIQBIQQ16s")
+_HEADER = struct.Struct("<QQIQQIqqqIQ?")
+_MOVED = struct.Struct("<BQBQ16s")
+_RECEIVED = struct.Struct("<BQqQ16sBHHI")
+_CHANGED = struct.Struct("<BQQq")
+_EXPIRED = struct.Struct("<BQB")
+_TRIMMED = struct.Struct("<BQQQIQ")
+_PAIR = struct.Struct("<BQQ")
+_LANE = struct.Struct("<BQ")
+_DEPARTED = struct.Struct("<BQBIQQB")
+_REPEAT, _FINAL = 1, 2
+
+SENT, ARRIVED, MOVED = 1, 2, 3
+RECEIVED, DELETED, CHANGED, EXPIRED, TRIMMED, PURGED, CONFIGURED, DROPPED = 4, 5, 6, 7, 8, 9, 10, 11
+DEPARTED, SETTLED, RETURNED, REFUSED, TASK_STARTED, TASK_ENDED = 12, 13, 14, 15, 16, 17
+
+_pack_document = msgspec.msgpack.Encoder().encode
+_config = msgspec.msgpack.Decoder(LaneConfig).decode
+_started = msgspec.msgpack.Decoder(tuple[str, int, int, int, int, int]).decode
+_ended = msgspec.msgpack.Decoder(tuple[str, str]).decode
+
+
+def encode(record: Record, epoch: Epoch, lsn: Lsn, *, cipher: Cipher) -> bytes:
+    """The record's bytes, length first. O(size of the content)."""
+    if type(record) is Sent:
+        clear = _SENT.pack(
+            SENT,
+            record.lane,
+            record.seq,
+            record.group,
+            record.size,
+            record.delay_s,
+            record.time_to_live_s,
+            record.wall,
+            record.digest,
+            record.is_aside,
+        )
+        sealed = cipher.seal(epoch, lsn, record.content, clear)
+        return _LENGTH.pack(len(clear) + len(sealed)) + clear + sealed
+    clear = _ENCODERS[type(record)](record)
+    if isinstance(record, Arrived | Moved):
+        clear += cipher.seal(epoch, lsn, record.content, clear)
+    return _LENGTH.pack(len(clear)) + clear
+
+
+def decode(data: bytes | memoryview) -> Record:
+    """The record without its content: recovery needs none. `data` begins at the type."""
+    tag = data[0]
+    if tag == SENT:
+        return Sent(*_SENT.unpack_from(data)[1:], b"")
+    decoder = _DECODERS.get(tag)
+    if decoder is None:
+        raise ValueError(f"unknown record type {tag}")
+    try:
+        return decoder(data)
+    except (struct.error, msgspec.DecodeError, IndexError) as problem:
+        raise ValueError(f"record of type {tag} cannot be read: {problem}") from problem
+
+
+def decode_message(data: bytes, epoch: Epoch, lsn: Lsn, *, cipher: Cipher) -> Message:
+    """A message with its content, verified by its own seal. `data` begins at the type."""
+    message = decode(data)
+    if not isinstance(message, Sent | Arrived | Moved):
+        raise ValueError(f"record {lsn} is no message")
+    split = clear_bytes(data[0])
+    content = cipher.open(epoch, lsn, bytes(data[split:]), bytes(data[:split]))
+    return msgspec.structs.replace(message, content=content)
+
+
+def clear_bytes(tag: int) -> int:
+    """Length of a message's clear part."""
+    return {SENT: _SENT.size, ARRIVED: _ARRIVED.size, MOVED: _MOVED.size + _HEADER.size}[tag]
+
+
+def pack_header(header: Header) -> bytes:
+    return _HEADER.pack(
+        header.seq,
+        header.lsn,
+        header.epoch,
+        header.at,
+        header.group,
+        header.size,
+        header.time,
+        header.visible_at,
+        header.deadline,
+        header.count,
+        header.origin,
+        header.is_aside,
+    )
+
+
+def unpack_header(data: bytes | memoryview, offset: int) -> Header:
+    return Header(*_HEADER.unpack_from(data, offset))
+
+
+HEADER_BYTES = _HEADER.size
+
+
+def _encode_arrived(record: Arrived) -> bytes:
+    return _ARRIVED.pack(ARRIVED, *msgspec.structs.astuple(record)[:-1])
+
+
+def _decode_arrived(data: bytes | memoryview) -> Arrived:
+    _, *fields = _ARRIVED.unpack_from(data)
+    fields[8] = Cause(fields[8])
+    return Arrived(*fields, b"")
+
+
+def _encode_moved(record: Moved) -> bytes:
+    clear = _MOVED.pack(MOVED, record.lane, record.cause, record.wall, record.message_id)
+    return clear + pack_header(record.header)
+
+
+def _decode_moved(data: bytes | memoryview) -> Moved:
+    _, lane, cause, wall, message_id = _MOVED.unpack_from(data)
+    return Moved(lane, unpack_header(data, _MOVED.size), Cause(cause), wall, message_id, b"")
+
+
+def _encode_received(record: Received) -> bytes:
+    flags = _REPEAT * record.is_repeat | _FINAL * record.is_final
+    clear = _RECEIVED.pack(
+        RECEIVED,
+        record.lane,
+        record.until,
+        record.wall,
+        record.attempt,
+        flags,
+        len(record.fresh),
+        len(record.again),
+        len(record.parked),
+    )
+    if record.fresh:
+        clear += b"".join(map(pack_header, record.fresh))
+    if record.again or record.parked:
+        seqs = record.again + record.parked
+        clear += struct.pack(f"<{len(seqs)}Q", *seqs)
+    return clear
+
+
+def _decode_received(data: bytes | memoryview) -> Received:
+    _, lane, until, wall, attempt, flags, fresh_count, again_count, parked_count = _RECEIVED.unpack_from(data)
+    start = _RECEIVED.size
+    seqs_at = start + fresh_count * HEADER_BYTES
+    fresh = tuple(unpack_header(data, at) for at in range(start, seqs_at, HEADER_BYTES))
+    seqs = struct.unpack_from(f"<{again_count + parked_count}Q", data, seqs_at)
+    again, parked = seqs[:again_count], seqs[again_count:]
+    is_repeat, is_final = bool(flags & _REPEAT), bool(flags & _FINAL)
+    return Received(lane, until, wall, fresh, again, parked, attempt, is_repeat, is_final)
+
+
+def _encode_expired(record: Expired) -> bytes:
+    return _EXPIRED.pack(EXPIRED, record.lane, record.is_fresh) + pack_header(record.header)
+
+
+def _decode_expired(data: bytes | memoryview) -> Expired:
+    _, lane, is_fresh = _EXPIRED.unpack_from(data)
+    return Expired(lane, unpack_header(data, _EXPIRED.size), bool(is_fresh))
+
+
+def _encode_departed(record: Departed) -> bytes:
+    clear = _DEPARTED.pack(
+        DEPARTED,
+        record.lane,
+        record.is_fresh,
+        record.count,
+        pack_address(record.target),
+        record.number,
+        record.cause,
+    )
+    return clear + pack_header(record.header)
+
+
+def _decode_departed(data: bytes | memoryview) -> Departed:
+    _, lane, is_fresh, count, target, number, cause = _DEPARTED.unpack_from(data)
+    header = unpack_header(data, _DEPARTED.size)
+    return Departed(lane, header, bool(is_fresh), count, unpack_address(target), number, Cause(cause))
+
+
+def _encode_started(record: TaskStarted) -> bytes:
+    target = pack_address(record.target) if record.target else 0
+    fields = (record.task, target, record.rate, record.last, record.to_move, record.wall)
+    return _LANE.pack(TASK_STARTED, record.lane) + _pack_document(fields)
+
+
+def _decode_started(data: bytes | memoryview) -> TaskStarted:
+    task, target, rate, last, to_move, wall = _started(data[_LANE.size :])
+    where = unpack_address(target) if target else None
+    return TaskStarted(_lane(data), task, where, rate, Seq(last), to_move, WallMs(wall))
+
+
+def _lane(data: bytes | memoryview) -> LaneId:
+    return LaneId(_LANE.unpack_from(data)[1])
+
+
+def _pair(data: bytes | memoryview) -> Any:
+    return _PAIR.unpack_from(data)[1:]
+
+
+_ENCODERS: dict[type, Callable[[Any], bytes]] = {
+    Arrived: _encode_arrived,
+    Moved: _encode_moved,
+    Received: _encode_received,
+    Deleted: lambda r: _PAIR.pack(DELETED, r.lane, r.seq),
+    Changed: lambda r: _CHANGED.pack(CHANGED, r.lane, r.seq, r.until),
+    Expired: _encode_expired,
+    Trimmed: lambda r: _TRIMMED.pack(TRIMMED, r.lane, r.last, r.stretch, r.count, r.size),
+    Purged: lambda r: _LANE.pack(PURGED, r.lane),
+    Configured: lambda r: _LANE.pack(CONFIGURED, r.lane) + _pack_document(r.config),
+    Dropped: lambda r: _LANE.pack(DROPPED, r.lane),
+    Departed: _encode_departed,
+    Settled: lambda r: _PAIR.pack(SETTLED, r.target, r.number),
+    Returned: lambda r: _PAIR.pack(RETURNED, r.target, r.number),
+    Refused: lambda r: _PAIR.pack(REFUSED, r.source, r.number),
+    TaskStarted: _encode_started,
+    TaskEnded: lambda r: _LANE.pack(TASK_ENDED, r.lane) + _pack_document((r.state, r.failure)),
+}
+
+_DECODERS: dict[int, Callable[[bytes | memoryview], Record]] = {
+    SENT: lambda d: decode(d),
+    ARRIVED: _decode_arrived,
+    MOVED: _decode_moved,
+    RECEIVED: _decode_received,
+    DELETED: lambda d: Deleted(*_pair(d)),
+    CHANGED: lambda d: Changed(*_CHANGED.unpack_from(d)[1:]),
+    EXPIRED: _decode_expired,
+    TRIMMED: lambda d: Trimmed(*_TRIMMED.unpack_from(d)[1:]),
+    PURGED: lambda d: Purged(_lane(d)),
+    CONFIGURED: lambda d: Configured(_lane(d), _config(d[_LANE.size :])),
+    DROPPED: lambda d: Dropped(_lane(d)),
+    DEPARTED: _decode_departed,
+    SETTLED: lambda d: Settled(*_pair(d)),
+    RETURNED: lambda d: Returned(*_pair(d)),
+    REFUSED: lambda d: Refused(*_pair(d)),
+    TASK_STARTED: _decode_started,
+    TASK_ENDED: lambda d: TaskEnded(_lane(d), *_ended(d[_LANE.size :])),
+}
