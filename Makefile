@@ -20,8 +20,10 @@ setup: $(READY) ## make .venv from requirements.lock; does nothing when nothing 
 
 # The project is built with the locked hatchling, so that only the lock decides what is installed.
 $(READY): pyproject.toml requirements.lock
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
-		echo "Holdfast needs Python 3.11 or later, and '$(PYTHON)' is not. Try: make setup PYTHON=python3.12" >&2; exit 1; }
+	@python=$(PYTHON); test ! -x $(BIN)/python || python=$(BIN)/python; \
+	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+		echo "Holdfast needs Python 3.11 or later, and '$$python' is not. Remove .venv if there is one, and try:" \
+			"make setup PYTHON=python3.12" >&2; exit 1; }
 	@set -e; if command -v $(UV) >/dev/null 2>&1; then \
 		test -x $(BIN)/python || $(UV) venv --quiet --python "$$($(PYTHON) -c 'import sys; print(sys.executable)')" .venv; \
 		install="$(UV) pip install --quiet --python $(BIN)/python"; \
