@@ -112,7 +112,7 @@ def decode(data: bytes | memoryview) -> Record:
     """The record without its content: recovery needs none. `data` begins at the type."""
     tag = data[0]
     if tag == SENT:
-        return Sent(*_SENT.unpack_from(data)[1:], b"")
+        return Sent(*(*_SENT.unpack_from(data)[1:], b""))
     decoder = _DECODERS.get(tag)
     if decoder is None:
         raise ValueError(f"unknown record type {tag}")
@@ -154,7 +154,7 @@ def pack_header(header: Header) -> bytes:
     )
 
 
-def unpack_header(data: bytes | memoryview, offset: int) -> Header:
+def unpack_header(data: bytes | bytearray | memoryview, offset: int) -> Header:
     return Header(*_HEADER.unpack_from(data, offset))
 
 
@@ -168,7 +168,7 @@ def _encode_arrived(record: Arrived) -> bytes:
 def _decode_arrived(data: bytes | memoryview) -> Arrived:
     _, *fields = _ARRIVED.unpack_from(data)
     fields[8] = Cause(fields[8])
-    return Arrived(*fields, b"")
+    return Arrived(*(*fields, b""))
 
 
 def _encode_moved(record: Moved) -> bytes:
@@ -281,7 +281,6 @@ _ENCODERS: dict[type, Callable[[Any], bytes]] = {
 }
 
 _DECODERS: dict[int, Callable[[bytes | memoryview], Record]] = {
-    SENT: lambda d: decode(d),
     ARRIVED: _decode_arrived,
     MOVED: _decode_moved,
     RECEIVED: _decode_received,

@@ -102,7 +102,6 @@ class Handover(msgspec.Struct, frozen=True, gc=False):
 
     source: ShardId
     number: int  # rises by one per (source, target shard)
-    floor: int  # the source has settled everything below
     lane: LaneId
     group: int
     size: int
@@ -185,6 +184,7 @@ class Peeked(msgspec.Struct, frozen=True, gc=False):
     state: str  # visible, delayed, in flight
     until: Instant  # end of delay or lease; 0 when visible
     count: int
+    cause: Cause  # why it was to leave its queue and could not
 
 
 class PeekReply(msgspec.Struct, frozen=True, gc=False):

@@ -24,9 +24,7 @@ HANDLE_CHARS = 60
 
 
 def encode(receipt: Receipt, key: bytes) -> str:
-    clear = _FIELDS.pack(
-        _VERSION, receipt.lane, receipt.seq, receipt.epoch, receipt.lsn, receipt.number & 0xFFFFFFFF
-    )
+    clear = _FIELDS.pack(_VERSION, receipt.lane, receipt.seq, receipt.epoch, receipt.lsn, receipt.number & 0xFFFFFFFF)
     mac = hashlib.blake2b(clear, digest_size=_MAC_BYTES, key=key).digest()
     return base64.urlsafe_b64encode(clear + mac).decode()
 
@@ -43,7 +41,7 @@ def decode(handle: str, key: bytes, *, lane: LaneId) -> Receipt:
     _, of_lane, seq, epoch, lsn, number = _FIELDS.unpack(clear)
     if of_lane != lane:
         raise ReceiptHandleIsInvalid(f'The receipt handle "{handle}" is not valid for this queue.')
-    return Receipt(LaneId(of_lane), Seq(seq), Epoch(epoch), Lsn(lsn), number)
+    return Receipt(LaneId(of_lane), Seq(seq), Epoch(epoch), Lsn(lsn), number, handle)
 
 
 def _is_equal(mac: bytes, clear: bytes, key: bytes) -> bool:

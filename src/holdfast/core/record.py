@@ -134,7 +134,7 @@ class Departed(msgspec.Struct, frozen=True, gc=False):
 
 
 class Settled(msgspec.Struct, frozen=True, gc=False):
-    """The target has committed everything up to this number."""
+    """The target has committed this hand-over."""
 
     target: ShardId
     number: int

@@ -99,6 +99,7 @@ class Receipt(msgspec.Struct, frozen=True, gc=False):
     epoch: Epoch
     lsn: Lsn
     number: int  # which receive of this message
+    handle: str = ""  # as the client wrote it, for error texts
 
 
 class Counts(msgspec.Struct, frozen=True, gc=False):

@@ -1,0 +1,105 @@
+"""Messages whose delay does not fit the order of their lane, packed by the time they become visible.
+
+A lane's stream is read in order, so it can only carry delays that do not fall. A message that asks for a delay of its
+own waits here: 64 bytes each in arrays, one array per grid point, no Python object per message.
+"""
+
+from array import array
+from bisect import bisect_left
+from collections.abc import Iterator
+from heapq import heappop, heappush
+
+from holdfast.core.types import Header, Instant, Lsn, Seq
+from holdfast.core.wheel import NEVER, on_grid
+
+_STRIDE = 8  # seq, lsn, epoch, at, group, size, time, deadline
+_MASK = (1 << 64) - 1
+
+
+class Aside:
+    __slots__ = ("_buckets", "_dues", "count", "ripe")
+
+    def __init__(self) -> None:
+        self._buckets: dict[Instant, array[int]] = {}
+        self._dues: list[Instant] = []  # heap of buckets that are not due yet
+        self.ripe: dict[Instant, None] = {}  # buckets that are due, oldest first
+        self.count = 0  # messages still delayed
+
+    def add(self, header: Header) -> None:
+        due = on_grid(header.visible_at)
+        bucket = self._buckets.get(due)
+        if bucket is None:
+            bucket = self._buckets[due] = array("Q")
+            heappush(self._dues, due)
+        bucket.extend(
+            (
+                header.seq,
+                header.lsn,
+                header.epoch,
+                header.at,
+                header.group,
+                header.size,
+                header.time & _MASK,
+                header.deadline,
+            )
+        )
+        self.count += 1
+
+    def first(self) -> Instant:
+        return self._dues[0] if self._dues else NEVER
+
+    def ripen(self, now: Instant) -> None:
+        while self._dues and self._dues[0] <= now:
+            due = heappop(self._dues)
+            if due in self._buckets:
+                self.ripe[due] = None
+                self.count -= len(self._buckets[due]) // _STRIDE
+
+    def ready(self) -> Iterator[Header]:
+        for due in self.ripe:
+            yield from self._headers(due)
+
+    def all(self) -> Iterator[Header]:
+        """In order of sequence within a bucket. O(messages)."""
+        for due in sorted(self._buckets):
+            yield from self._headers(due)
+
+    def find(self, seq: Seq, visible_at: Instant) -> Header | None:
+        due = on_grid(visible_at)
+        at = self._place(due, seq)
+        return None if at < 0 else self._header(self._buckets[due], at, due)
+
+    def remove(self, header: Header) -> None:
+        """O(messages that become visible at the same grid point), by a memory move."""
+        due = on_grid(header.visible_at)
+        at = self._place(due, header.seq)
+        bucket = self._buckets[due]
+        del bucket[at : at + _STRIDE]
+        if due not in self.ripe:
+            self.count -= 1
+        if not bucket:
+            del self._buckets[due]
+            self.ripe.pop(due, None)
+
+    def relocate(self, header: Header, at: Lsn) -> None:
+        due = on_grid(header.visible_at)
+        self._buckets[due][self._place(due, header.seq) + 3] = at
+
+    def _place(self, due: Instant, seq: Seq) -> int:
+        bucket = self._buckets.get(due)
+        if bucket is None:
+            return -1
+        rows = range(len(bucket) // _STRIDE)
+        index = bisect_left(rows, int(seq), key=lambda row: bucket[row * _STRIDE])
+        at = index * _STRIDE
+        return at if at < len(bucket) and bucket[at] == seq else -1
+
+    def _headers(self, due: Instant) -> Iterator[Header]:
+        bucket = self._buckets[due]
+        for at in range(0, len(bucket), _STRIDE):
+            yield self._header(bucket, at, due)
+
+    def _header(self, bucket: "array[int]", at: int, due: Instant) -> Header:
+        seq, lsn, epoch, place, group, size, time, deadline = bucket[at : at + _STRIDE]
+        signed = time - (1 << 64) if time >> 63 else time
+        return Header(seq, lsn, epoch, place, group, size, signed, due, deadline, 0, 0, True)  # type: ignore[arg-type]

@@ -1,0 +1,325 @@
+"""The part of a lane that was never handed out: a stream that is read in order, mostly not in memory.
+
+    done or leased │ held: passed over, one by one │ cursor │ window: loaded headers │ just log │ last
+
+What must be remembered is small: the cursor, the few sequence numbers below it that were passed over (`held`) or above
+it that are gone already (`gone`), where in the log to find the rest (`firsts` → `hints`, one pair per stretch of the
+log) and how many bytes lie in each stretch. The window is a cache of headers: it can be dropped at any time and loaded
+again from the segments' indexes, so it is no part of the replicated state.
+
+Laws: only `append`, `take`, `remove`, `relocate`, `trim` and `park` change replicated state, and none of them needs
+the window. Memory: about 40 bytes per 4096 messages.
+"""
+
+from array import array
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Iterable, Iterator
+from heapq import heappop, heappush
+
+from holdfast.core.command import Need
+from holdfast.core.limits import IN_FLIGHT_MAX, LOAD_MAX, STRETCH_BITS, WINDOW_MAX
+from holdfast.core.types import Group, Header, Instant, LaneId, Lsn, Seq
+from holdfast.core.wheel import NEVER
+
+
+class Window:
+    """Headers at hand: `queue` from the cursor on, `parked` below it; by group where the lane needs it."""
+
+    __slots__ = ("deadlines", "groups", "heads", "next", "parked", "queue")
+
+    def __init__(self, first: Seq) -> None:
+        self.next = first  # everything before is loaded
+        self.queue: deque[Header] = deque()
+        self.parked: dict[Seq, Header] = {}
+        self.groups: dict[Group, list[Header]] = {}  # only in grouped lanes; the same headers again
+        self.heads: list[tuple[Seq, Group]] = []  # heap: groups by their first header, unless behind a lease
+        self.deadlines: list[tuple[Instant, Seq, Header]] = []  # heap of those with a time to live
+
+    def size(self) -> int:
+        return len(self.queue) + len(self.parked)
+
+    def add(self, header: Header, *, is_grouped: bool, is_held: bool) -> None:
+        if is_held:
+            self.parked[header.seq] = header
+        else:
+            self.queue.append(header)
+        if header.deadline:
+            heappush(self.deadlines, (header.deadline, header.seq, header))
+        if is_grouped:
+            members = self.groups.get(header.group)
+            if members is None:
+                self.groups[header.group] = [header]
+                heappush(self.heads, (header.seq, header.group))
+            else:
+                members.append(header)
+
+    def discard(self, header: Header, cursor: Seq) -> None:
+        """The header left the backlog; the cursor may have moved over others, which are parked now."""
+        queue, seq = self.queue, header.seq
+        if queue and queue[0].seq == seq:
+            queue.popleft()
+        elif seq in self.parked:
+            del self.parked[seq]
+        elif seq >= cursor:
+            if header in queue:  # rare: its time to live ended before those of older messages
+                queue.remove(header)
+        else:
+            while queue and queue[0].seq < cursor:
+                passed = queue.popleft()
+                if passed.seq != seq:
+                    self.parked[passed.seq] = passed
+        if self.groups:
+            self._leave_group(header)
+
+    def _leave_group(self, header: Header) -> None:
+        members = self.groups.get(header.group)
+        if members is None:
+            return
+        if members[0].seq == header.seq:
+            del members[0]
+            if members:
+                heappush(self.heads, (members[0].seq, header.group))
+            else:
+                del self.groups[header.group]
+            return
+        members[:] = [member for member in members if member.seq != header.seq]
+
+    def unlock(self, group: Group) -> None:
+        """Nothing of this group is handed out any more: its first message may be served."""
+        members = self.groups.get(group)
+        if members is not None:
+            heappush(self.heads, (members[0].seq, group))
+
+    def first_head(self) -> tuple[Seq, Group] | None:
+        """The group whose first message is the oldest. Drops places in the heap that are out of date."""
+        heads, groups = self.heads, self.groups
+        while heads:
+            seq, group = heads[0]
+            members = groups.get(group)
+            if members is not None and members[0].seq == seq:
+                return heads[0]
+            heappop(heads)
+        return None
+
+
+class Backlog:
+    __slots__ = (
+        "bytes_at",
+        "count",
+        "cursor",
+        "firsts",
+        "gone",
+        "held",
+        "hints",
+        "is_grouped",
+        "lane",
+        "last",
+        "times",
+        "window",
+    )
+
+    def __init__(self, lane: LaneId, *, is_grouped: bool) -> None:
+        self.lane = lane
+        self.is_grouped = is_grouped
+        self.cursor = Seq(1)  # nothing from here on was handed out
+        self.last = Seq(0)
+        self.count = 0
+        self.held: dict[Seq, None] = {}
+        self.gone: dict[Seq, None] = {}
+        self.firsts = array("Q")  # from this sequence number on …
+        self.hints = array("Q")  # … messages are found from this log position on
+        self.times = array("q")  # and none of them was queued before this instant
+        self.bytes_at: dict[int, int] = {}  # stretch of the log -> bytes of messages there
+        self.window: Window | None = None
+
+    # Replicated state
+
+    def append(self, header: Header) -> None:
+        seq = header.seq
+        stretch = header.at >> STRETCH_BITS
+        if stretch in self.bytes_at:
+            self.bytes_at[stretch] += header.size
+            self.times[-1] = min(self.times[-1], header.time)
+        else:
+            self.bytes_at[stretch] = header.size
+            self.firsts.append(seq)
+            self.hints.append(header.at)
+            self.times.append(header.time)
+        window = self.window
+        if window is None and not self.count:
+            window = self.window = Window(seq)
+        self.count += 1
+        self.last = seq
+        if window is not None and window.next == seq and len(window.queue) < WINDOW_MAX:
+            window.next = Seq(seq + 1)
+            window.add(header, is_grouped=self.is_grouped, is_held=False)
+
+    def skip(self, seq: Seq) -> None:
+        """This sequence number is not part of the stream: it waits elsewhere."""
+        if self.window is not None and self.window.next == seq:
+            self.window.next = Seq(seq + 1)
+        self.last = seq
+
+    def park(self, seqs: Iterable[Seq]) -> None:
+        for seq in seqs:
+            self.held[seq] = None
+
+    def take(self, header: Header) -> None:
+        """Handed out. Everything between the cursor and it has been parked or is gone."""
+        self._forget(header.at >> STRETCH_BITS, header.size, 1)
+        seq = header.seq
+        if seq >= self.cursor:
+            self._advance(Seq(seq + 1))
+        else:
+            del self.held[seq]
+        if self.window is not None:
+            self.window.discard(header, self.cursor)
+
+    def remove(self, header: Header) -> None:
+        """Gone without being handed out; others before it may still wait."""
+        self._forget(header.at >> STRETCH_BITS, header.size, 1)
+        seq = header.seq
+        if seq == self.cursor:
+            self._advance(Seq(seq + 1))
+        elif seq > self.cursor:
+            self.gone[seq] = None
+        else:
+            del self.held[seq]
+        if self.window is not None:
+            self.window.discard(header, self.cursor)
+
+    def trim(self, last: Seq, stretch: int, *, count: int, size: int) -> None:
+        """Everything up to `last` is gone. O(messages loaded)."""
+        self._forget(stretch, size, count)
+        for seq in [seq for seq in self.held if seq <= last]:
+            del self.held[seq]
+        if last >= self.cursor:
+            self._advance(Seq(last + 1))
+        window = self.window
+        if window is not None:
+            for header in [*window.parked.values(), *window.queue]:
+                if header.seq <= last:
+                    window.discard(header, self.cursor)
+            window.next = max(window.next, self.cursor)
+
+    def relocate(self, old: Header, new: Header) -> None:
+        """Compaction wrote the message again at the end of the log."""
+        self._forget(old.at >> STRETCH_BITS, old.size, 0)
+        stretch = new.at >> STRETCH_BITS
+        self.bytes_at[stretch] = self.bytes_at.get(stretch, 0) + new.size
+        self._map(new)
+        self.window = None
+
+    def clear(self) -> None:
+        self.count = 0
+        self.cursor = Seq(self.last + 1)
+        self.held.clear()
+        self.gone.clear()
+        self.bytes_at.clear()
+        del self.firsts[:], self.hints[:], self.times[:]
+        self.window = None
+
+    def _forget(self, stretch: int, size: int, count: int) -> None:
+        left = self.bytes_at[stretch] - size
+        if left:
+            self.bytes_at[stretch] = left
+        else:
+            del self.bytes_at[stretch]
+        self.count -= count
+
+    def _advance(self, cursor: Seq) -> None:
+        gone = self.gone
+        if gone:
+            for seq in range(self.cursor, cursor):
+                gone.pop(Seq(seq), None)
+            while cursor in gone:
+                del gone[cursor]
+                cursor = Seq(cursor + 1)
+        self.cursor = cursor
+        firsts = self.firsts
+        if len(firsts) > 1 and firsts[1] <= cursor:
+            floor = self.floor()
+            while len(firsts) > 1 and firsts[1] <= floor:
+                del firsts[0], self.hints[0], self.times[0]
+
+    def _map(self, new: Header) -> None:
+        """From new.seq on the log position is new.at; behind it again what was there before."""
+        firsts, hints, times = self.firsts, self.hints, self.times
+        at = bisect_right(firsts, new.seq) - 1
+        hint, time = hints[at], times[at]
+        continues = firsts[at] == new.seq and at > 0 and hints[at - 1] >> STRETCH_BITS == new.at >> STRETCH_BITS
+        if continues:  # the message before it was moved just now, too
+            del firsts[at], hints[at], times[at]
+            at -= 1
+        elif firsts[at] == new.seq:
+            hints[at] = new.at
+        else:
+            at += 1
+            firsts.insert(at, new.seq)
+            hints.insert(at, new.at)
+            times.insert(at, time)
+        following = Seq(new.seq + 1)
+        if following <= self.last and (at + 1 == len(firsts) or firsts[at + 1] != following):
+            firsts.insert(at + 1, following)
+            hints.insert(at + 1, hint)
+            times.insert(at + 1, time)
+
+    # Reading
+
+    def floor(self) -> Seq:
+        """The oldest sequence number that may still wait here."""
+        return next(iter(self.held), self.cursor)
+
+    def hint_of(self, seq: Seq) -> Lsn:
+        return Lsn(self.hints[max(0, bisect_right(self.firsts, seq) - 1)])
+
+    def has(self, seq: Seq) -> bool:
+        """Waits here, unless it waits aside. For a number below the cursor the answer is exact."""
+        if seq < self.cursor:
+            return seq in self.held
+        return seq <= self.last and seq not in self.gone
+
+    def oldest(self) -> Instant:
+        """Nothing here was queued before this instant."""
+        return Instant(self.times[0]) if self.count else NEVER
+
+    def need(self) -> Need | None:
+        """What to load next, if there is more than the window holds."""
+        if not self.count:
+            return None
+        first = self.floor() if self.window is None else max(self.window.next, self.floor())
+        if first > self.last or (self.window is not None and self.window.size() >= IN_FLIGHT_MAX):
+            return None
+        at = max(0, bisect_right(self.firsts, first) - 1)
+        last = self.firsts[at + 1] - 1 if at + 1 < len(self.firsts) else self.last
+        return Need(self.lane, Lsn(self.hints[at]), first, Seq(last), LOAD_MAX)
+
+    def load(self, need: Need, headers: Iterable[Header], upto: Seq) -> None:
+        window = self.window
+        if window is None:
+            window = self.window = Window(need.first)
+        if window.next > need.first:
+            return  # somebody else was faster
+        for header in headers:
+            seq = header.seq
+            if not header.is_aside and window.next <= seq <= upto and self.has(seq):
+                window.add(header, is_grouped=self.is_grouped, is_held=seq < self.cursor)
+        window.next = Seq(upto + 1)
+
+    def group_up(self) -> None:
+        """The first message with a group came: from now on headers are kept by group, too."""
+        self.is_grouped = True
+        window = self.window
+        if window is not None:
+            self.window = Window(window.next)
+            for header in [*window.parked.values(), *window.queue]:
+                self.window.add(header, is_grouped=True, is_held=header.seq < self.cursor)
+
+    def overdue(self, now: Instant) -> Iterator[Header]:
+        """Loaded messages whose time to live is over."""
+        window = self.window
+        while window is not None and window.deadlines and window.deadlines[0][0] <= now:
+            _, seq, header = heappop(window.deadlines)
+            if self.has(seq):
+                yield header

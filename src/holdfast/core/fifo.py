@@ -1,0 +1,87 @@
+"""FIFO queues: which messages are handed out next.
+
+Laws:
+  A group is handed out in order, and only up to its first invisible message: whoever extends the second of three
+  received messages lets only the first come back. New messages never unlock a group.
+  One receive packs one group first, as many as it may, then the next group; the group with the oldest message first.
+  Nothing is handed out while leases and parked messages have reached their limit.
+"""
+
+from collections.abc import Iterator
+from heapq import heappop, heappush
+
+from holdfast.core.command import Need
+from holdfast.core.lane import Lane
+from holdfast.core.limits import IN_FLIGHT_MAX
+from holdfast.core.queue import Candidate
+from holdfast.core.types import Group, Header, Instant, Lsn, Seq
+
+
+def candidates(lane: Lane, now: Instant, committed: Lsn) -> Iterator[Candidate | Need]:
+    """In order of service. Nothing is changed; heaps are cleaned of what is out of date as they are read."""
+    if lane.in_flight + len(lane.backlog.held) >= IN_FLIGHT_MAX:
+        return
+    back: list[tuple[Seq, Group]] = []  # looked at, to be put back
+    fresh: list[tuple[Seq, Group]] = []
+    window = lane.backlog.window
+    try:
+        while True:
+            first_back = _first_back(lane, back)
+            first_fresh = _first_fresh(lane, now, committed)
+            if first_back is not None and (first_fresh is None or first_back < first_fresh):
+                back.append(heappop(lane.back))
+                yield from _prefix(lane, first_back[1], now, committed)
+            elif first_fresh is not None and window is not None:
+                fresh.append(heappop(window.heads))
+                yield from _prefix(lane, first_fresh[1], now, committed)
+            else:
+                break
+    finally:
+        for entry in back:
+            heappush(lane.back, entry)
+        for entry in fresh:
+            heappush(window.heads, entry)  # type: ignore[union-attr]
+    need = lane.backlog.need()
+    if need is not None:
+        yield need
+
+
+def _first_back(lane: Lane, seen: list[tuple[Seq, Group]]) -> tuple[Seq, Group] | None:
+    """The oldest group whose first message was handed out before and is visible again."""
+    while lane.back:
+        seq, group = entry = lane.back[0]
+        taken = lane.taken.get(group)
+        is_first = taken is not None and taken[0] == seq and not lane.leases[seq].until
+        if is_first and not (seen and seen[-1] == entry):
+            return entry
+        heappop(lane.back)
+    return None
+
+
+def _first_fresh(lane: Lane, now: Instant, committed: Lsn) -> tuple[Seq, Group] | None:
+    """The oldest group of which nothing is handed out. One behind a lease comes back into the heap when that goes."""
+    window = lane.backlog.window
+    while window is not None and (entry := window.first_head()) is not None:
+        header = window.groups[entry[1]][0]
+        if entry[1] in lane.taken:
+            heappop(window.heads)
+        elif header.lsn > committed or lane.visible_at(header) > now:
+            return None  # those behind it are younger still
+        else:
+            return entry
+    return None
+
+
+def _prefix(lane: Lane, group: Group, now: Instant, committed: Lsn) -> Iterator[Candidate]:
+    """The group's messages up to the first invisible one."""
+    for seq in lane.taken.get(group, ()):
+        lease = lane.leases[seq]
+        if lease.until:
+            return
+        yield Candidate(lease.header(seq), lease)
+    window = lane.backlog.window
+    waiting: list[Header] = window.groups.get(group, []) if window is not None else []
+    for header in waiting:
+        if header.lsn > committed or lane.visible_at(header) > now:
+            return
+        yield Candidate(header, None)

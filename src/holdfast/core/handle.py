@@ -1,0 +1,79 @@
+"""What a receipt handle may do: delete a message, change its visibility.
+
+Standard queues: any handle that was ever given works as long as the message exists, and deleting twice is fine.
+FIFO queues: only the handle of the current receive, and only until its lease is over.
+A handle whose (epoch, lsn) is not the message's names something that never was committed here; it deletes nothing.
+"""
+
+from holdfast.core.command import DONE, ChangeVisibility, Delete, Done, Need
+from holdfast.core.errors import InvalidParameterValue, ReceiptHandleIsInvalid
+from holdfast.core.lane import Lane, Lease
+from holdfast.core.limits import SECOND, VISIBILITY_MAX_S
+from holdfast.core.moment import Moment
+from holdfast.core.record import Changed, Deleted, Expired, Record
+from holdfast.core.types import Header, Instant, Receipt, Seq
+from holdfast.core.wheel import on_grid
+
+
+def decide_delete(
+    lane: Lane, command: Delete, found: dict[Seq, Header | None]
+) -> tuple[tuple[Record, ...], Done] | Need:
+    """`found`: headers that were looked up because an earlier decision needed them."""
+    receipt = command.receipt
+    lease = lane.leases.get(receipt.seq)
+    if lease is not None:
+        _check_identity(receipt, lease.epoch, lease.lsn)
+        if lane.is_fifo:
+            _check_current(receipt, lease)
+        return (Deleted(lane.lane, receipt.seq),), DONE
+    if lane.is_fifo or not lane.backlog.has(receipt.seq):
+        return (), DONE
+    return _delete_unseen(lane, receipt, found)
+
+
+def decide_change(lane: Lane, command: ChangeVisibility, moment: Moment) -> tuple[tuple[Record, ...], Done]:
+    receipt, timeout_s = command.receipt, command.timeout_s
+    lease = lane.leases.get(receipt.seq)
+    if lease is None:
+        raise InvalidParameterValue(
+            f"Value {receipt.handle} for parameter ReceiptHandle is invalid. "
+            "Reason: Message does not exist or is not available for visibility timeout change."
+        )
+    _check_identity(receipt, lease.epoch, lease.lsn)
+    if lane.is_fifo:
+        _check_current(receipt, lease)
+    if moment.now + timeout_s * SECOND > lease.received + VISIBILITY_MAX_S * SECOND:
+        raise InvalidParameterValue(
+            f"Value {timeout_s} for parameter VisibilityTimeout is invalid. Reason: Total VisibilityTimeout "
+            f"for the message is beyond the limit [{VISIBILITY_MAX_S} seconds]."
+        )
+    until = on_grid(moment.now + timeout_s * SECOND) if timeout_s else Instant(0)
+    return (Changed(lane.lane, receipt.seq, until),), DONE
+
+
+def _check_identity(receipt: Receipt, epoch: int, lsn: int) -> None:
+    if (receipt.epoch, receipt.lsn) != (epoch, lsn):
+        raise ReceiptHandleIsInvalid(f'The input receipt handle "{receipt.handle}" is not a valid receipt handle.')
+
+
+def _check_current(receipt: Receipt, lease: Lease) -> None:
+    if receipt.number != lease.number or not lease.until:
+        raise InvalidParameterValue(
+            f"Value {receipt.handle} for parameter ReceiptHandle is invalid. Reason: The receipt handle has expired."
+        )
+
+
+def _delete_unseen(
+    lane: Lane, receipt: Receipt, found: dict[Seq, Header | None]
+) -> tuple[tuple[Record, ...], Done] | Need:
+    """The message was handed out by a primary whose record of it was lost; here it still waits."""
+    if receipt.seq not in found:
+        hint = lane.backlog.hint_of(receipt.seq)
+        return Need(lane.lane, hint, receipt.seq, receipt.seq, 1)
+    header = found[receipt.seq]
+    if header is not None and header.is_aside and lane.aside is not None:
+        header = lane.aside.find(receipt.seq, header.visible_at)
+    if header is None:
+        return (), DONE
+    _check_identity(receipt, header.epoch, header.lsn)
+    return (Expired(lane.lane, header, True),), DONE

@@ -1,0 +1,453 @@
+"""The state of one lane, and how records change it. No choices are made here.
+
+A message of a lane is in exactly one place:
+
+    sent ──▶ backlog (in order) ──receive──▶ lease: in flight ──time──▶ lease: visible again ──receive──▶ …
+       └──▶ aside (own delay) ─────receive──┘        │ delete, retention, dead-letter
+                                                     ▼
+                                                   gone, or in the shard's outbox
+
+Leases (messages handed out at least once) are kept one by one; everything else costs bytes per thousands. Time moves
+only by `elapse`, which gives the same state whether it is called once or in steps.
+"""
+
+from bisect import insort
+from collections import deque
+from collections.abc import Iterator
+from heapq import heappush
+
+import msgspec
+
+from holdfast.core.aside import Aside
+from holdfast.core.backlog import Backlog
+from holdfast.core.dedup import Dedup
+from holdfast.core.limits import ATTEMPT_WINDOW, SECOND
+from holdfast.core.task import Task
+from holdfast.core.tenants import Tenants
+from holdfast.core.types import (
+    Cause,
+    Counts,
+    Epoch,
+    Group,
+    Header,
+    Instant,
+    Kind,
+    LaneConfig,
+    LaneId,
+    Lsn,
+    Seq,
+    WallMs,
+)
+from holdfast.core.wheel import NEVER, Wheel, on_grid
+
+
+class Lease(msgspec.Struct, gc=False):
+    """A message that was handed out. `until` 0: its lease is over and it is visible again."""
+
+    lsn: Lsn
+    epoch: Epoch
+    at: Lsn
+    group: Group
+    size: int
+    time: Instant
+    deadline: Instant
+    origin: int
+    prior: int  # receives before it came to this lane
+    number: int  # receives here
+    until: Instant
+    received: Instant  # of the last receive: 12 hours count from here
+    first_wall: WallMs
+    due: Instant  # where its timer is
+    attempt: bytes | None  # the ReceiveRequestAttemptId that may ask for it again
+
+    def header(self, seq: Seq) -> Header:
+        return Header(
+            seq,
+            self.lsn,
+            self.epoch,
+            self.at,
+            self.group,
+            self.size,
+            self.time,
+            self.time,
+            self.deadline,
+            self.prior,
+            self.origin,
+            False,
+        )
+
+
+class Attempt(msgspec.Struct, frozen=True, gc=False):
+    time: Instant
+    seqs: tuple[Seq, ...]
+
+
+class Lane:
+    __slots__ = (
+        "alarm",
+        "aside",
+        "attempts",
+        "back",
+        "backlog",
+        "bytes",
+        "causes",
+        "config",
+        "count",
+        "dedup",
+        "gone_target",
+        "in_flight",
+        "is_fifo",
+        "is_watched",
+        "lane",
+        "last_seq",
+        "leases",
+        "maturing",
+        "newest",
+        "overdue",
+        "purged",
+        "retention",
+        "taken",
+        "tasks",
+        "tenants",
+        "wheel",
+    )
+
+    def __init__(self, lane: LaneId, config: LaneConfig) -> None:
+        self.lane = lane
+        self.last_seq = Seq(0)
+        self.count = 0  # messages, wherever they are
+        self.bytes = 0
+        self.in_flight = 0
+        self.backlog = Backlog(lane, is_grouped=config.kind is Kind.FIFO)
+        self.leases: dict[Seq, Lease] = {}
+        self.wheel: Wheel | None = None
+        self.aside: Aside | None = None
+        self.maturing: deque[list[int]] | None = None  # [instant, messages of the stream delayed until then]
+        self.back: list[tuple[Seq, Group]] = []  # heap: leases that are over; FIFO: of the first in its group
+        self.taken: dict[Group, list[Seq]] = {}  # FIFO: leases of each group, in order
+        self.tenants: Tenants | None = None  # standard with groups
+        self.overdue: dict[Seq, None] = {}  # leases whose retention or time to live is over
+        self.dedup: Dedup | None = None
+        self.attempts: dict[bytes, Attempt] = {}
+        self.tasks: list[Task] = []
+        self.causes: dict[Seq, Cause] = {}  # of messages that were to leave and could not
+        self.purged = Instant(-NEVER)
+        self.gone_target = 0  # packed address of a dead-letter target that does not exist any more
+        self.alarm = NEVER  # when the shard will next look at this lane
+        self.newest = Lsn(0)  # record that brought the last message
+        self.is_watched = False  # somebody waits in a long poll
+        self.configure(config)
+
+    def configure(self, config: LaneConfig) -> None:
+        self.config = config
+        self.is_fifo = config.kind is Kind.FIFO
+        self.retention = config.retention_s * SECOND
+        self.gone_target = 0
+        for seq, lease in self.leases.items():  # O(leases): retention may have changed
+            self._set_timer(seq, lease)
+
+    # Coming and going
+
+    def add(self, header: Header, now: Instant) -> None:
+        self.count += 1
+        self.bytes += header.size
+        self.last_seq = header.seq
+        self.newest = header.lsn
+        if header.group and not self.backlog.is_grouped:
+            self.backlog.group_up()
+            self.tenants = Tenants()
+        if header.is_aside:
+            self.aside = self.aside or Aside()
+            self.aside.add(header)
+            self.backlog.skip(header.seq)
+            return
+        self.backlog.append(header)
+        if header.visible_at > now:
+            self.mature_later(header.time if self.is_fifo else header.visible_at, 1)
+
+    def remove_fresh(self, header: Header) -> None:
+        """A message that was never handed out is gone."""
+        self._leave_stream(header, is_taken=False)
+        self.count -= 1
+        self.bytes -= header.size
+
+    def remove_leased(self, seq: Seq, now: Instant) -> Lease:
+        """A message that was handed out is gone."""
+        lease = self.leases.pop(seq)
+        self.count -= 1
+        self.bytes -= lease.size
+        if lease.due != NEVER:
+            self._wheel().cancel(lease.due, seq)
+        if lease.until:
+            self._land(lease, now)
+        if lease.attempt is not None:
+            self.attempts.pop(lease.attempt, None)
+        if self.overdue:
+            self.overdue.pop(seq, None)
+        if self.causes:
+            self.causes.pop(seq, None)
+        if self.is_fifo:
+            self._leave_group(seq, lease.group)
+        return lease
+
+    def restore_leased(self, header: Header, count: int, cause: Cause) -> None:
+        """A message that had left comes back, visible: its target is gone."""
+        lease = _lease(header)
+        lease.number = count - lease.prior
+        self.leases[header.seq] = lease
+        self.causes[header.seq] = cause
+        self.count += 1
+        self.bytes += header.size
+        if self.is_fifo:
+            insort(self.taken.setdefault(header.group, []), header.seq)
+        self._come_back(header.seq, lease)
+        self._set_timer(header.seq, lease)
+
+    def purge(self, now: Instant) -> None:
+        self.backlog.clear()
+        self.purged = now
+        self.count = self.bytes = self.in_flight = 0
+        self.wheel = self.aside = self.maturing = self.dedup = None
+        for state in (self.leases, self.taken, self.overdue, self.attempts, self.causes):
+            state.clear()
+        self.back.clear()
+        if self.tenants is not None:
+            self.tenants = Tenants()
+
+    # Leases
+
+    def adopt(self, seq: Seq, lease: Lease) -> None:
+        """A lease out of a snapshot, in order of sequence."""
+        self.leases[seq] = lease
+        lease.due = NEVER
+        if self.is_fifo:
+            self.taken.setdefault(lease.group, []).append(seq)
+        if lease.until:
+            self.in_flight += 1
+            if self.tenants is not None:
+                self.tenants.leave(lease.group)
+        else:
+            self._come_back(seq, lease)
+        self._set_timer(seq, lease)
+
+    def hold(self, header: Header, *, until: Instant, now: Instant, wall: WallMs, attempt: bytes | None) -> None:
+        """A message is handed out for the first time."""
+        self._leave_stream(header, is_taken=True)
+        lease = _lease(header)
+        lease.first_wall = wall
+        self.leases[header.seq] = lease
+        if self.is_fifo:
+            self.taken.setdefault(header.group, []).append(header.seq)
+        self._start(header.seq, lease, until=until, now=now)
+        lease.attempt = attempt
+
+    def hold_again(self, seq: Seq, *, until: Instant, now: Instant, wall: WallMs, attempt: bytes | None) -> None:
+        lease = self.leases[seq]
+        lease.first_wall = lease.first_wall or wall
+        self._start(seq, lease, until=until, now=now)
+        lease.attempt = attempt
+
+    def hold_on(self, seq: Seq, *, until: Instant, now: Instant) -> None:
+        """The same attempt asked once more: the same receive, its lease starts anew."""
+        lease = self.leases[seq]
+        lease.until = until
+        lease.received = now
+        self._set_timer(seq, lease)
+
+    def change(self, seq: Seq, *, until: Instant, now: Instant) -> None:
+        """Visibility changed; `until` ≤ now: visible at once."""
+        lease = self.leases[seq]
+        was_out = lease.until != 0
+        if until <= now:
+            if was_out:
+                self._land(lease, now)
+                self._come_back(seq, lease)
+        else:
+            lease.until = until
+            if not was_out:
+                self.in_flight += 1
+                if self.tenants is not None:
+                    self.tenants.leave(lease.group)
+        if lease.attempt is not None:
+            self.attempts.pop(lease.attempt, None)
+            lease.attempt = None
+        self._set_timer(seq, lease)
+
+    def _start(self, seq: Seq, lease: Lease, *, until: Instant, now: Instant) -> None:
+        lease.until = until
+        lease.received = now
+        lease.number += 1
+        self.in_flight += 1
+        if self.tenants is not None:
+            self.tenants.leave(lease.group)
+        self._set_timer(seq, lease)
+
+    def _land(self, lease: Lease, now: Instant) -> None:
+        """It is no longer in flight."""
+        self.in_flight -= 1
+        if self.tenants is not None:
+            end = min(now, lease.until)
+            self.tenants.land(lease.group, end - lease.received, end)
+        lease.until = Instant(0)
+
+    def _come_back(self, seq: Seq, lease: Lease) -> None:
+        """It is visible again. In a FIFO lane that matters only when it is the first of its group."""
+        lease.until = Instant(0)
+        if not self.is_fifo or self.taken[lease.group][0] == seq:
+            heappush(self.back, (seq, lease.group))
+
+    def _leave_group(self, seq: Seq, group: Group) -> None:
+        taken = self.taken[group]
+        taken.remove(seq)
+        if not taken:
+            del self.taken[group]
+            if self.backlog.window is not None:
+                self.backlog.window.unlock(group)
+        elif not self.leases[taken[0]].until:
+            heappush(self.back, (taken[0], group))
+
+    def _leave_stream(self, header: Header, *, is_taken: bool) -> None:
+        if header.is_aside:
+            assert self.aside is not None, "an aside message was added before"
+            self.aside.remove(header)
+        elif is_taken:
+            self.backlog.take(header)
+        else:
+            self.backlog.remove(header)
+
+    # Time
+
+    def elapse(self, now: Instant) -> None:
+        """Leases and delays end. Nothing else depends on time alone."""
+        if self.wheel is not None:
+            for seq in self.wheel.pop(now):
+                lease = self.leases[seq]
+                lease.due = NEVER
+                if self.expiry(lease.time, lease.deadline) <= now:
+                    self.overdue[seq] = None
+                if lease.until and lease.until <= now:
+                    self._land(lease, now)
+                    self._come_back(seq, lease)
+                self._set_timer(seq, lease, now=now)
+        if self.aside is not None:
+            self.aside.ripen(now)
+        self._mature(now)
+
+    def expiry(self, time: Instant, deadline: Instant) -> Instant:
+        by_retention = Instant(time + self.retention)
+        return deadline if deadline and deadline < by_retention else by_retention
+
+    def visible_at(self, header: Header) -> Instant:
+        """FIFO queues: a change of the delay holds for waiting messages, too."""
+        if self.is_fifo:
+            return Instant(header.time + self.config.delay_s * SECOND)
+        return header.visible_at
+
+    def next_due(self) -> Instant:
+        """When time alone will change something here, or give Tick something to do."""
+        due = self.wheel.first() if self.wheel is not None else NEVER
+        if self.aside is not None:
+            due = min(due, self.aside.first())
+        if self.backlog.count:
+            due = min(due, Instant(self.backlog.oldest() + self.retention))
+            window = self.backlog.window
+            if window is not None and window.deadlines:
+                due = min(due, window.deadlines[0][0])
+        return due
+
+    def next_visible(self) -> Instant:
+        """When a message that waits in order will be visible: for somebody in a long poll."""
+        due = self.wheel.first() if self.wheel is not None else NEVER
+        if self.aside is not None:
+            due = min(due, self.aside.first())
+        window = self.backlog.window
+        if window is not None and window.queue:
+            due = min(due, self.visible_at(window.queue[0]))
+        return due
+
+    def _set_timer(self, seq: Seq, lease: Lease, *, now: Instant | None = None) -> None:
+        due = self.expiry(lease.time, lease.deadline)
+        if lease.until and lease.until < due:
+            due = lease.until
+        elif now is not None and due <= now:
+            due = lease.until or NEVER  # it is overdue and known to be
+        due = due if due == NEVER else on_grid(due)
+        if due != lease.due:
+            wheel = self._wheel()
+            if lease.due != NEVER:
+                wheel.cancel(lease.due, seq)
+            if due != NEVER:
+                wheel.add(due, seq)
+            lease.due = due
+
+    def _wheel(self) -> Wheel:
+        if self.wheel is None:
+            self.wheel = Wheel()
+        return self.wheel
+
+    def mature_later(self, instant: Instant, count: int) -> None:
+        """So many messages of the stream are delayed; of FIFO lanes the time of queueing is noted, since a change of
+        the delay holds for them, too."""
+        if self.maturing is None:
+            self.maturing = deque()
+        if self.maturing and self.maturing[-1][0] >= instant:
+            self.maturing[-1][1] += count
+        else:
+            self.maturing.append([instant, count])
+
+    def _mature(self, now: Instant) -> None:
+        if self.maturing is None:
+            return
+        delay = self.config.delay_s * SECOND if self.is_fifo else 0
+        while self.maturing and self.maturing[0][0] + delay <= now:
+            self.maturing.popleft()
+        if not self.maturing:
+            self.maturing = None
+
+    def prune(self, now: Instant) -> None:
+        """Forgets attempts and deduplication ids whose time is over."""
+        while self.attempts:
+            digest, attempt = next(iter(self.attempts.items()))
+            if now < attempt.time + ATTEMPT_WINDOW:
+                break
+            del self.attempts[digest]
+        if self.dedup is not None:
+            self.dedup.prune(now)
+            if not len(self.dedup):
+                self.dedup = None
+
+    # Reading
+
+    def counts(self) -> Counts:
+        delayed = self.aside.count if self.aside is not None else 0
+        delayed += sum(count for _, count in self.maturing) if self.maturing is not None else 0
+        return Counts(max(0, self.count - self.in_flight - delayed), self.in_flight, delayed, self.bytes)
+
+    def bytes_by_stretch(self) -> Iterator[tuple[Lsn, int]]:
+        """(a log position, living bytes around it), for everything but the backlog. O(leases + aside)."""
+        for lease in self.leases.values():
+            yield lease.at, lease.size
+        if self.aside is not None:
+            for header in self.aside.all():
+                yield header.at, header.size
+
+
+def _lease(header: Header) -> Lease:
+    nothing = Instant(0)
+    return Lease(
+        header.lsn,
+        header.epoch,
+        header.at,
+        header.group,
+        header.size,
+        header.time,
+        header.deadline,
+        header.origin,
+        header.count,
+        0,
+        nothing,
+        nothing,
+        WallMs(0),
+        NEVER,
+        None,
+    )

@@ -1,0 +1,257 @@
+"""A shard that this host leads: commands in, frames to the disk, replies when they are earned.
+
+The reply rule: every reply, also an error and one that wrote nothing, is bound to the last lsn applied when it was
+decided, and leaves only when that lsn is committed (a standard queue's receive: durable on this host). So nobody is told
+of anything that a power cut could take back, and a retry that is answered from the deduplication table cannot overtake
+the send it repeats.
+
+    submit ─▶ decide ─▶ apply ─▶ journal.append      any number of times
+    flush ─▶ operations for the disk                 one at a time
+    synced ─▶ replies                                while the next frame is being collected
+
+Receives that find nothing wait in a table (poll.py) and are served first come, first served.
+"""
+
+from collections import deque
+from typing import Any
+
+import msgspec
+
+from holdfast.core.command import EMPTY_DELIVERY, Answer, Command, Handover, Need, Receive, Send, Tick
+from holdfast.core.errors import HoldfastError, NoRoom, Overloaded
+from holdfast.core.files import FileOp
+from holdfast.core.journal import Journal
+from holdfast.core.limits import OUTBOX_IN_FLIGHT, OUTBOX_RETRY, REPLIES_MAX, SECOND, TICK_INTERVAL
+from holdfast.core.outbox import Entry, hand_over
+from holdfast.core.poll import Polls, Waiter
+from holdfast.core.record import Message
+from holdfast.core.shard import Shard
+from holdfast.core.types import Header, Instant, Lsn, Seq, ShardId, WallMs
+
+Reply = tuple[Any, Answer | HoldfastError]
+
+
+class Outgoing(msgspec.Struct, frozen=True):
+    """A committed departure to hand over now: read the message at entry.header.at, then call `handover`."""
+
+    source: ShardId
+    entry: Entry
+    now: Instant
+
+    def handover(self, message: Message) -> Handover:
+        return hand_over(self.entry, message, source=self.source, now=self.now)
+
+
+class Primary:
+    def __init__(self, shard: Shard, journal: Journal) -> None:
+        self.shard = shard
+        self.journal = journal
+        self.polls = Polls()
+        self._ready: list[Reply] = []  # may leave now
+        self._bound: deque[tuple[Lsn, Any, Answer | HoldfastError]] = deque()  # wait for commit
+        self._bound_local: deque[tuple[Lsn, Any, Answer | HoldfastError]] = deque()  # wait for this disk only
+        self._needing: dict[Need, list[tuple[Command, Any, int]]] = {}
+        self._asked: dict[Need, None] = {}
+        self._handed: dict[tuple[ShardId, int], Instant] = {}  # when a departure was last sent
+        self._ticked = Instant(0)
+        self._is_idle = False  # the log's end does not say yet that it is durable
+
+    @property
+    def committed(self) -> Lsn:
+        """On one host what is durable here is committed; with members it is what all of them have."""
+        return self.journal.durable
+
+    # Commands
+
+    def submit(self, command: Command, token: Any, own: Instant, wall: WallMs, *, wait_s: int = 0) -> None:
+        """Decides and applies now; the answer comes out of `replies` with its token. `wait_s`: a long poll."""
+        if len(self._bound) + len(self._bound_local) >= REPLIES_MAX:
+            self._ready.append((token, Overloaded()))
+            return
+        self._open(own, wall)
+        self._decide(command, token, wait_s)
+
+    def _open(self, own: Instant, wall: WallMs) -> None:
+        now = self.journal.begin(own, wall)
+        if now != self.shard.now or self.journal.epoch != self.shard.epoch:
+            self.shard.begin(self.journal.epoch, now, wall)
+
+    def _decide(self, command: Command, token: Any, wait_s: int) -> bool:
+        """True: an answer is on its way or nobody waits for one. False: it waits in a table."""
+        try:
+            self._check_room(command)
+            decided = self.shard.decide(command, self.committed)
+        except HoldfastError as refusal:
+            self._reply(token, refusal)
+            return True
+        if isinstance(decided, Need):
+            self._needing.setdefault(decided, []).append((command, token, wait_s))
+            return False
+        records, answer = decided
+        for record in records:
+            self.journal.append(record)
+            self.shard.apply(record)
+        if answer is EMPTY_DELIVERY and wait_s and isinstance(command, Receive):
+            return not self._park(command, token, wait_s)
+        self._reply(token, answer, is_local=isinstance(command, Receive) and self._is_local(command))
+        return True
+
+    def _check_room(self, command: Command) -> None:
+        if isinstance(command, Send):
+            if not self.journal.has_room(len(command.content)):
+                raise NoRoom
+        elif self.journal.is_exhausted():
+            raise NoRoom("The disk is full and the space kept for deletes is used up. Free space or retry later.")
+
+    def _is_local(self, command: Receive) -> bool:
+        """FIFO and at-most-once receives must survive a fail-over, so they wait for every member; others do not."""
+        lane = self.shard.lanes.get(command.lane)
+        return lane is not None and not (lane.is_fifo or lane.config.at_most_once)
+
+    def _reply(self, token: Any, answer: Answer | HoldfastError, *, is_local: bool = False) -> None:
+        if token is None:
+            return
+        bound = self._bound_local if is_local else self._bound
+        bound.append((self.shard.lsn, token, answer))
+
+    # Long polls
+
+    def _park(self, command: Receive, token: Any, wait_s: int) -> bool:
+        waiter = Waiter(token, command, Instant(self.shard.now + wait_s * SECOND))
+        if not self.polls.add(waiter):
+            self._reply(token, Overloaded())
+            return True
+        self.shard.watch(command.lane, is_watched=True)
+        self.shard.stirred[command.lane] = None  # something may wait for its commit only
+        return True
+
+    def cancel(self, token: Any) -> None:
+        """The client of a waiting receive is gone: it is not handed a message."""
+        waiter = self.polls.remove(token)
+        if waiter is not None:
+            self._unwatch(waiter)
+
+    def _unwatch(self, waiter: Waiter) -> None:
+        if not self.polls.has(waiter.command.lane):
+            self.shard.watch(waiter.command.lane, is_watched=False)
+
+    def _serve_waiters(self) -> None:
+        """Lanes where something may have become visible: their waiters, oldest first, until one finds nothing."""
+        for lane_id in list(self.shard.stirred):
+            del self.shard.stirred[lane_id]
+            while (waiter := self.polls.first(lane_id)) is not None:
+                if not self._serve(waiter):
+                    break
+
+    def _serve(self, waiter: Waiter) -> bool:
+        try:
+            self._check_room(waiter.command)
+            decided = self.shard.decide(waiter.command, self.committed)
+        except HoldfastError as refusal:
+            self._finish(waiter, refusal)
+            return True
+        if isinstance(decided, Need):
+            self._needing.setdefault(decided, [])
+            return False
+        records, answer = decided
+        for record in records:
+            self.journal.append(record)
+            self.shard.apply(record)
+        if answer is EMPTY_DELIVERY:
+            lane = self.shard.lanes[waiter.command.lane]
+            if lane.backlog.count and lane.newest > self.committed:
+                self.shard.stirred[waiter.command.lane] = None  # look again when that is committed
+            return False
+        self._finish(waiter, answer)
+        return True
+
+    def _finish(self, waiter: Waiter, answer: Answer | HoldfastError) -> None:
+        self.polls.remove(waiter.token)
+        self._unwatch(waiter)
+        self._reply(waiter.token, answer, is_local=self._is_local(waiter.command))
+
+    # Time
+
+    def tick(self, own: Instant, wall: WallMs) -> None:
+        """To be called at `deadline`, and after every sync: time passes, waiters are served or sent away."""
+        self._is_idle = self.journal.idle_frame_due(own)
+        if self._is_due(own):
+            self._open(own, wall)
+            if own - self._ticked >= TICK_INTERVAL:
+                self._ticked = own
+                self._decide(Tick(), None, 0)
+            for waiter in self.polls.expired(self.shard.now):
+                self._finish(waiter, EMPTY_DELIVERY)
+        if self.shard.stirred:
+            self._open(own, wall)
+            self._serve_waiters()
+
+    def _is_due(self, own: Instant) -> bool:
+        deadline = self.deadline()
+        return deadline is not None and deadline <= own
+
+    def deadline(self) -> Instant | None:
+        """When `tick` is due, in own time."""
+        dues = [self._ticked + TICK_INTERVAL]
+        if (alarm := self.shard.deadline()) is not None:
+            dues.append(alarm)
+        if (poll := self.polls.deadline()) is not None:
+            dues.append(poll)
+        return Instant(min(dues))
+
+    # The disk
+
+    def flush(self) -> tuple[FileOp, ...]:
+        """What to write and sync now. One flush is under way at most; () when there is nothing to do."""
+        if self.journal.is_flushing:
+            return ()
+        is_idle, self._is_idle = self._is_idle, False
+        return self.journal.flush(is_idle=is_idle)
+
+    def synced(self) -> None:
+        self.journal.synced()
+
+    def replies(self) -> list[Reply]:
+        """Everything that may leave now."""
+        committed, durable = self.committed, self.journal.durable
+        ready, self._ready = self._ready, []
+        for bound, mark in ((self._bound, committed), (self._bound_local, durable)):
+            while bound and bound[0][0] <= mark:
+                _, token, answer = bound.popleft()
+                ready.append((token, answer))
+        return ready
+
+    # Headers that are not in memory
+
+    def needs(self) -> list[Need]:
+        """Headers to load, each told once."""
+        fresh = [need for need in self._needing if need not in self._asked]
+        self._asked.update(dict.fromkeys(fresh))
+        return fresh
+
+    def loaded(self, need: Need, headers: list[Header], upto: Seq, own: Instant, wall: WallMs) -> None:
+        self._asked.pop(need, None)
+        waiting = self._needing.pop(need, [])
+        self.shard.load(need, headers, upto)
+        self._open(own, wall)
+        for command, token, wait_s in waiting:
+            self._decide(command, token, wait_s)
+        if self.polls.has(need.lane):
+            self.shard.stirred[need.lane] = None
+            self._serve_waiters()
+
+    # Moves between shards
+
+    def outgoing(self, own: Instant) -> list[Outgoing]:
+        """Committed departures to hand over now; again when no answer came for a while."""
+        due: list[Outgoing] = []
+        for target, outbox in self.shard.outboxes.items():
+            for _, entry in zip(range(OUTBOX_IN_FLIGHT), outbox.entries.values(), strict=False):
+                key = (target, entry.number)
+                sent = self._handed.get(key)
+                if entry.lsn <= self.committed and (sent is None or own - sent >= OUTBOX_RETRY):
+                    self._handed[key] = own
+                    due.append(Outgoing(self.shard.shard, entry, self.shard.now))
+        if len(self._handed) > 4 * OUTBOX_IN_FLIGHT:
+            self._handed = {key: sent for key, sent in self._handed.items() if own - sent < OUTBOX_RETRY}
+        return due

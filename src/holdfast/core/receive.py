@@ -1,0 +1,157 @@
+"""The rules of ReceiveMessage: who is served with what, and what is put away on the way there.
+
+A message whose time is over, or that was received too often, is not handed out: it expires, or leaves for the
+dead-letter queue with the cause recorded, and the next one is looked at.
+"""
+
+import hashlib
+from collections.abc import Iterator
+from typing import Literal
+
+import msgspec
+
+from holdfast.core import fifo, queue
+from holdfast.core.command import EMPTY_DELIVERY, Delivered, Delivery, Need, Receive
+from holdfast.core.errors import OverLimit
+from holdfast.core.lane import Lane
+from holdfast.core.limits import ATTEMPT_WINDOW, IN_FLIGHT_MAX, SECOND, TICK_WORK
+from holdfast.core.moment import Moment
+from holdfast.core.outbox import Departures, dead_letter_target
+from holdfast.core.queue import Candidate
+from holdfast.core.record import NO_DIGEST, Expired, Received, Record
+from holdfast.core.types import Cause, Header, Instant, Seq
+from holdfast.core.wheel import on_grid
+
+
+def candidates(lane: Lane, moment: Moment) -> Iterator[Candidate | Need]:
+    if lane.is_fifo:
+        return fifo.candidates(lane, moment.now, moment.committed)
+    return queue.candidates(lane, moment.now, moment.committed)
+
+
+def decide_receive(
+    lane: Lane, command: Receive, moment: Moment, departures: Departures
+) -> tuple[tuple[Record, ...], Delivery] | Need:
+    config = lane.config
+    timeout_s = config.visibility_timeout_s if command.visibility_timeout_s is None else command.visibility_timeout_s
+    until = on_grid(moment.now + timeout_s * SECOND)
+    attempt = attempt_digest(command.attempt_id) if command.attempt_id and lane.is_fifo else NO_DIGEST
+    if attempt != NO_DIGEST and (seqs := _repeatable(lane, attempt, moment.now)):
+        return _repeat(lane, seqs, attempt, until=until)
+    if lane.in_flight >= IN_FLIGHT_MAX and not lane.is_fifo:
+        raise OverLimit(f"Too many messages are in flight: the limit is {IN_FLIGHT_MAX}. Delete messages first.")
+    if not lane.count:
+        return (), EMPTY_DELIVERY
+    picked = _pick(lane, command.count_max, moment, departures)
+    if isinstance(picked, Need):
+        return picked
+    taken, put_away = picked
+    if not taken:
+        return tuple(put_away), EMPTY_DELIVERY
+    received = _received(lane, taken, put_away, until=until, moment=moment)
+    if attempt != NO_DIGEST or config.at_most_once:
+        received = msgspec.structs.replace(received, attempt=attempt, is_final=config.at_most_once)
+    messages = tuple([_delivered(candidate, moment) for candidate in taken])
+    return (*put_away, received), Delivery(messages)
+
+
+def _pick(
+    lane: Lane, count_max: int, moment: Moment, departures: Departures
+) -> tuple[list[Candidate], list[Record]] | Need:
+    taken: list[Candidate] = []
+    put_away: list[Record] = []
+    found = candidates(lane, moment)
+    for candidate in found:
+        if isinstance(candidate, Need):
+            if not taken and not put_away:
+                return candidate
+            break
+        away = put_away_if_due(lane, candidate, moment, departures)
+        if away is None:
+            taken.append(candidate)
+        elif away is not False:
+            put_away.append(away)
+        if len(taken) == count_max or len(put_away) == TICK_WORK:
+            break
+    if hasattr(found, "close"):
+        found.close()  # generators put back what they looked at
+    return taken, put_away
+
+
+def put_away_if_due(
+    lane: Lane, candidate: Candidate, moment: Moment, departures: Departures
+) -> Record | Literal[False] | None:
+    """None: it may be handed out. False: it may not, but stays. A record: it goes."""
+    header, lease = candidate.header, candidate.lease
+    config = lane.config
+    count = header.count + (lease.number if lease is not None else 0)
+    cause = Cause.NONE
+    if lane.expiry(header.time, header.deadline) <= moment.now:
+        is_own_time = bool(header.deadline) and header.deadline <= moment.now
+        cause = Cause.TIME_TO_LIVE if is_own_time else Cause.NONE
+    elif config.redrive is not None and count >= config.redrive.receives_max:
+        cause = Cause.RECEIVES
+    else:
+        return None
+    target = dead_letter_target(config, lane.gone_target) if cause is not Cause.NONE else None
+    if target is not None:
+        count += cause is Cause.RECEIVES  # the receive that moves it counts
+        departed = departures.depart(lane.lane, header, count=count, is_fresh=lease is None, target=target, cause=cause)
+        return departed or False
+    if cause is Cause.RECEIVES:
+        return None  # its dead-letter queue is gone: it stays, and stays usable
+    return Expired(lane.lane, header, lease is None)
+
+
+def _received(
+    lane: Lane, taken: list[Candidate], put_away: list[Record], *, until: Instant, moment: Moment
+) -> Received:
+    if len(taken) == 1 and not lane.backlog.is_grouped:
+        only = taken[0]
+        if only.lease is None:
+            return Received(lane.lane, until, moment.wall, (only.header,), ())
+        return Received(lane.lane, until, moment.wall, (), (only.header.seq,))
+    fresh = sorted((c.header for c in taken if c.lease is None), key=_seq)
+    again = tuple([c.header.seq for c in taken if c.lease is not None])
+    away = [record.header for record in put_away if not isinstance(record, Received)]  # type: ignore[union-attr]
+    parked = queue.passed_over(lane, fresh, away) if lane.backlog.is_grouped else ()
+    return Received(lane.lane, until, moment.wall, tuple(fresh), again, parked)
+
+
+def _delivered(candidate: Candidate, moment: Moment) -> Delivered:
+    header, lease = candidate.header, candidate.lease
+    if lease is None:
+        return Delivered(header, 1, header.count + 1, moment.wall)
+    number = lease.number + 1
+    return Delivered(header, number, lease.prior + number, lease.first_wall or moment.wall)
+
+
+def attempt_digest(attempt_id: str) -> bytes:
+    return hashlib.blake2b(attempt_id.encode(), digest_size=16).digest()
+
+
+def _repeatable(lane: Lane, attempt: bytes, now: Instant) -> tuple[Seq, ...]:
+    """The messages of an earlier receive with this id, if all of them are still in its hands."""
+    earlier = lane.attempts.get(attempt)
+    if earlier is None or now >= earlier.time + ATTEMPT_WINDOW:
+        return ()
+    leases = [lane.leases.get(seq) for seq in earlier.seqs]
+    are_held = all(lease is not None and lease.until and lease.attempt == attempt for lease in leases)
+    return earlier.seqs if are_held else ()
+
+
+def _repeat(
+    lane: Lane, seqs: tuple[Seq, ...], attempt: bytes, *, until: Instant
+) -> tuple[tuple[Record, ...], Delivery]:
+    messages = []
+    for seq in seqs:
+        lease = lane.leases[seq]
+        header = lease.header(seq)
+        messages.append(Delivered(header, lease.number, lease.prior + lease.number, lease.first_wall))
+    wall = messages[0].first_wall
+    record = Received(lane.lane, until, wall, (), seqs, attempt=attempt, is_repeat=True)
+    return (record,), Delivery(tuple(messages))
+
+
+def _seq(header: Header) -> Seq:
+    return header.seq

@@ -1,0 +1,176 @@
+"""Move tasks, arrivals from other lanes, the answers to departures, and compaction's second copies."""
+
+from collections.abc import Callable
+
+from holdfast.core.command import (
+    DONE,
+    Arrive,
+    ArriveReply,
+    CancelMove,
+    Compact,
+    Done,
+    MoveStatus,
+    Need,
+    Settle,
+    StartMove,
+)
+from holdfast.core.errors import InvalidParameterValue, ResourceNotFoundException, ServiceUnavailable
+from holdfast.core.lane import Lane
+from holdfast.core.limits import TICK_WORK
+from holdfast.core.moment import Moment
+from holdfast.core.outbox import Departures, Entry, Inbox, Outbox, dead_letter_target
+from holdfast.core.receive import candidates
+from holdfast.core.record import (
+    NO_DIGEST,
+    Arrived,
+    Moved,
+    Record,
+    Refused,
+    Returned,
+    Sent,
+    Settled,
+    TaskEnded,
+    TaskStarted,
+)
+from holdfast.core.task import CANCELLED, CANCELLING, COMPLETED, FAILED, RUNNING, Task
+from holdfast.core.types import Address, Cause, Group, Header, LaneId, Seq, ShardId, unpack_address
+
+NO_TASK = "Task does not exist."
+GONE = "AWS.SimpleQueueService.NonExistentQueue"
+NO_ORIGIN = "CouldNotDetermineMessageSource"
+
+
+def decide_start(lane: Lane, command: StartMove, moment: Moment) -> tuple[tuple[Record, ...], MoveStatus]:
+    if any(task.is_active for task in lane.tasks):
+        raise InvalidParameterValue(
+            "There is already a task running. Only one active task is allowed for a source queue arn at a given time."
+        )
+    to_move = lane.counts().visible
+    started = TaskStarted(lane.lane, command.task, command.target, command.rate, lane.last_seq, to_move, moment.wall)
+    status = MoveStatus(command.task, RUNNING, command.target, command.rate, 0, to_move, "", moment.wall)
+    return (started,), status
+
+
+def decide_cancel(lane: Lane, command: CancelMove) -> tuple[tuple[Record, ...], MoveStatus]:
+    for task in lane.tasks:
+        if task.task == command.task and task.state == RUNNING:
+            return (TaskEnded(lane.lane, CANCELLING, ""),), status_of(task)
+    raise ResourceNotFoundException(NO_TASK)
+
+
+def status_of(task: Task) -> MoveStatus:
+    return MoveStatus(task.task, task.state, task.target, task.rate, task.moved, task.to_move, task.failure, task.wall)
+
+
+def decide_task(lane: Lane, moment: Moment, departures: Departures) -> list[Record] | Need:
+    """What the lane's running task does now."""
+    task = lane.tasks[-1]
+    if task.state == CANCELLING:
+        return [TaskEnded(lane.lane, CANCELLED, "")] if task.moved == task.departed else []
+    allowance = min(task.allowance(moment.now), TICK_WORK)
+    records: list[Record] = []
+    found = candidates(lane, moment)
+    for candidate in found:
+        if isinstance(candidate, Need):
+            if not records:
+                return candidate
+            break
+        if len(records) >= allowance or candidate.header.seq > task.last:
+            break
+        target = task.target or _origin(candidate.header)
+        if target is None:
+            return [*records, TaskEnded(lane.lane, FAILED, NO_ORIGIN)]
+        departed = departures.depart(
+            lane.lane,
+            candidate.header,
+            count=0,
+            is_fresh=candidate.lease is None,
+            target=target,
+            cause=Cause.REDRIVE,
+        )
+        if departed is None:
+            break
+        records.append(departed)
+    else:
+        if not records and task.moved == task.departed:
+            return [TaskEnded(lane.lane, COMPLETED, "")]
+    found.close()  # type: ignore[attr-defined]
+    return records
+
+
+def _origin(header: Header) -> Address | None:
+    return unpack_address(header.origin) if header.origin else None
+
+
+def decide_arrive(
+    shard: ShardId, lanes: dict[LaneId, Lane], inboxes: dict[ShardId, Inbox], command: Arrive, moment: Moment
+) -> tuple[tuple[Record, ...], ArriveReply]:
+    handover = command.handover
+    inbox = inboxes.get(handover.source) or Inbox()
+    number = handover.number
+    if number <= inbox.last:
+        return (), ArriveReply(shard, number, number in inbox.refused)
+    if number != inbox.last + 1:
+        raise ServiceUnavailable(f"hand-over {number} came before {inbox.last + 1}")
+    lane = lanes.get(handover.lane)
+    if lane is None:
+        return (Refused(handover.source, number),), ArriveReply(shard, number, True)
+    arrived = Arrived(
+        lane=handover.lane,
+        seq=Seq(lane.last_seq + 1),
+        group=Group(handover.group),
+        size=handover.size,
+        age=handover.age,
+        time_left=handover.time_left,
+        count=handover.count,
+        origin=handover.origin,
+        cause=handover.cause,
+        source=handover.source,
+        number=number,
+        wall=handover.wall or moment.wall,
+        message_id=handover.message_id or NO_DIGEST,
+        content=handover.content,
+    )
+    return (arrived,), ArriveReply(shard, number, False)
+
+
+def decide_settle(
+    lanes: dict[LaneId, Lane], outboxes: dict[ShardId, Outbox], command: Settle, departures: Departures
+) -> tuple[tuple[Record, ...], Done]:
+    outbox = outboxes.get(command.target)
+    entry = outbox.entries.get(command.number) if outbox is not None else None
+    if entry is None:
+        return (), DONE
+    if not command.is_refused:
+        return (Settled(command.target, command.number),), DONE
+    records: list[Record] = [Returned(command.target, command.number)]
+    lane = lanes.get(entry.lane)
+    if lane is not None:
+        records += _after_return(lane, entry, departures)
+    return tuple(records), DONE
+
+
+def _after_return(lane: Lane, entry: Entry, departures: Departures) -> list[Record]:
+    """The target is gone: the task fails; the message goes to another dead-letter queue if it has one."""
+    records: list[Record] = []
+    if entry.cause is Cause.REDRIVE and lane.tasks and lane.tasks[-1].is_active:
+        records.append(TaskEnded(lane.lane, FAILED, GONE))
+    other = dead_letter_target(lane.config, lane.gone_target)
+    if other is not None and other != entry.target:
+        departed = departures.depart(
+            lane.lane, entry.header, count=entry.count, is_fresh=False, target=other, cause=Cause.TARGET_GONE
+        )
+        records += [departed] if departed is not None else []
+    return records
+
+
+def decide_compact(command: Compact, is_alive: Callable[[LaneId, Header], bool]) -> tuple[tuple[Record, ...], Done]:
+    """Second copies of the messages that are still alive where they were."""
+    moved: list[Record] = []
+    for header, message in command.messages:
+        if is_alive(message.lane, header):
+            cause, message_id = Cause.NONE, NO_DIGEST
+            if not isinstance(message, Sent):
+                cause, message_id = message.cause, message.message_id
+            moved.append(Moved(message.lane, header, cause, message.wall, message_id, message.content))
+    return tuple(moved), DONE

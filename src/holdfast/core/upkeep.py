@@ -1,0 +1,122 @@
+"""What a shard does when time has passed: expiry by retention and time to live, move tasks. Also purge and peek."""
+
+import heapq
+
+from holdfast.core.command import DONE, Done, Need, Peek, Peeked, PeekReply, Purge
+from holdfast.core.errors import PurgeQueueInProgress
+from holdfast.core.lane import Lane
+from holdfast.core.limits import PEEK_MAX, PURGE_INTERVAL, STRETCH_BITS, TICK_WORK
+from holdfast.core.moment import Moment
+from holdfast.core.outbox import Departures
+from holdfast.core.queue import Candidate
+from holdfast.core.receive import put_away_if_due
+from holdfast.core.record import Purged, Record, Trimmed
+from holdfast.core.redrive import decide_task
+from holdfast.core.types import Cause, Header, Instant
+
+
+def decide_upkeep(lane: Lane, moment: Moment, departures: Departures) -> list[Record] | Need:
+    """At most TICK_WORK records; what is left waits for the next tick."""
+    records = _expire_leases(lane, moment, departures)
+    lane.prune(moment.now)
+    if lane.backlog.count and lane.backlog.oldest() + lane.retention <= moment.now:
+        window = lane.backlog.window
+        if window is None or not window.size():
+            need = lane.backlog.need()
+            return records or need or []
+        records += _expire_stream(lane, moment)
+    records += _expire_by_deadline(lane, moment, departures)
+    if not records and lane.tasks and lane.tasks[-1].is_active:
+        return decide_task(lane, moment, departures)
+    return records
+
+
+def has_chores(lane: Lane, now: Instant) -> bool:
+    if lane.overdue or (lane.tasks and lane.tasks[-1].is_active):
+        return True
+    window = lane.backlog.window
+    if window is not None and window.deadlines and window.deadlines[0][0] <= now:
+        return True
+    return lane.backlog.count > 0 and lane.backlog.oldest() + lane.retention <= now
+
+
+def _expire_leases(lane: Lane, moment: Moment, departures: Departures) -> list[Record]:
+    records: list[Record] = []
+    for seq in lane.overdue:
+        lease = lane.leases[seq]
+        record = put_away_if_due(lane, Candidate(lease.header(seq), lease), moment, departures)
+        if record:
+            records.append(record)
+        if len(records) == TICK_WORK:
+            break
+    return records
+
+
+def _expire_stream(lane: Lane, moment: Moment) -> list[Record]:
+    """The oldest messages in order, by whole ranges: one record for each stretch of the log."""
+    window = lane.backlog.window
+    assert window is not None, "the caller has looked"
+    records: list[Record] = []
+    run: list[Header] = []
+    for header in (*window.parked.values(), *window.queue):
+        is_over = header.time + lane.retention <= moment.now
+        if run and (not is_over or header.at >> STRETCH_BITS != run[0].at >> STRETCH_BITS):
+            records.append(_trimmed(lane, run))
+            run = []
+        if not is_over:
+            break
+        run.append(header)
+    if run:
+        records.append(_trimmed(lane, run))
+    return records[:TICK_WORK]
+
+
+def _trimmed(lane: Lane, run: list[Header]) -> Trimmed:
+    size = sum(header.size for header in run)
+    return Trimmed(lane.lane, run[-1].seq, run[0].at >> STRETCH_BITS, len(run), size)
+
+
+def _expire_by_deadline(lane: Lane, moment: Moment, departures: Departures) -> list[Record]:
+    """Loaded messages whose own time is over, also in the middle; the others when the cursor meets them."""
+    records: list[Record] = []
+    for header in lane.backlog.overdue(moment.now):
+        if header.time + lane.retention > moment.now:  # else the whole range goes
+            record = put_away_if_due(lane, Candidate(header, None), moment, departures)
+            records += [record] if record else []
+    return records
+
+
+def decide_purge(lane: Lane, command: Purge, moment: Moment) -> tuple[tuple[Record, ...], Done]:
+    if lane.config.is_strict and moment.now - lane.purged < PURGE_INTERVAL:
+        raise PurgeQueueInProgress(f"Only one PurgeQueue operation on {command.name} is allowed every 60 seconds.")
+    return (Purged(lane.lane),), DONE
+
+
+def decide_peek(lane: Lane, command: Peek, moment: Moment) -> tuple[tuple[Record, ...], PeekReply] | Need:
+    """In order of sequence. O(leases + window): for people who look, not for consumers."""
+    count_max = min(command.count_max, PEEK_MAX)
+    shown: list[Peeked] = []
+    window = lane.backlog.window
+    is_short = window is None or window.size() < count_max or window.next <= command.after
+    if is_short and (need := lane.backlog.need()) is not None:
+        return need
+    for seq in heapq.nsmallest(count_max, (seq for seq in lane.leases if seq > command.after)):
+        lease = lane.leases[seq]
+        state = "in flight" if lease.until else "visible"
+        count = lease.prior + lease.number
+        cause = lane.causes.get(seq, Cause.NONE)
+        shown.append(Peeked(lease.header(seq), state, lease.until, count, cause))
+    waiting: list[Header] = [*window.parked.values(), *window.queue] if window is not None else []
+    waiting += lane.aside.all() if lane.aside is not None else []
+    for header in waiting:
+        if header.seq > command.after:
+            shown.append(_waiting(lane, header, moment.now))
+    shown.sort(key=lambda peeked: peeked.header.seq)
+    return (), PeekReply(tuple(shown[:count_max]))
+
+
+def _waiting(lane: Lane, header: Header, now: Instant) -> Peeked:
+    visible_at = header.visible_at if header.is_aside else lane.visible_at(header)
+    if visible_at > now:
+        return Peeked(header, "delayed", visible_at, header.count, Cause.NONE)
+    return Peeked(header, "visible", Instant(0), header.count, Cause.NONE)
