@@ -1,0 +1,374 @@
+"""The log of a shard that this host leads: takes records, makes frames, says what to write in which order.
+
+    append ──▶ open frame ──flush──▶ operations ──synced──▶ durable
+               (encoded, placed)     (at most one flush under way; the next frame fills meanwhile)
+
+Laws
+- A record is sealed under its segment's key, so its place is fixed when it is appended: segment and offset
+  are known at once, and so is its entry in the index.
+- Leaving a segment: its frames are written and synced; only then the spare is renamed (key first, each rename
+  made durable) and written. So a segment has its final name only when everything before it is durable.
+- A record that does not fit is a mistake of the owner, who has to ask `has_room` and `is_exhausted` first.
+- Each start opens a new segment: the pair (key, epoch ‖ lsn) never comes twice.
+"""
+
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from holdfast.core.codec import Cipher, encode
+from holdfast.core.command import Need
+from holdfast.core.errors import CorruptLog
+from holdfast.core.files import FileOp, Rename, Sync, SyncDir, Work, Write, replace
+from holdfast.core.index import IndexHead, SegmentIndex, encode_index
+from holdfast.core.limits import FRAME_BYTES_MAX, RESERVE_BYTES, SECOND, SEGMENT_BYTES
+from holdfast.core.record import Arrived, Moved, Record, Sent, header_of
+from holdfast.core.segment import (
+    HEAD_BYTES,
+    SECTOR,
+    SegmentHeader,
+    align,
+    encode_frame,
+    encode_header,
+    index_path,
+    key_path,
+    segment_path,
+    stem_of,
+)
+from holdfast.core.segment_files import Segment
+from holdfast.core.types import Epoch, Header, Instant, LaneId, Lsn, Seq, ShardId, WallMs
+
+IDLE_AFTER: Final = SECOND // 2  # an empty frame follows the last one within a second, with room for a late tick
+_FIRST, _NONE, _START = Lsn(1), Lsn(0), Instant(0)
+_SLACK: Final = 2 * SECTOR  # what a send takes besides its content: clear part, seal, frame's head, padding
+
+
+class Location(msgspec.Struct, frozen=True, gc=False):
+    """Where a message's bytes are, from the type byte on; it was sealed with (epoch, its `at`)."""
+
+    path: str
+    offset: int
+    length: int
+    epoch: Epoch
+    stem: str
+
+
+class IndexNeeded(msgspec.Struct, frozen=True, gc=False):
+    """Cannot tell without the index of this segment: load it (segment_files.load_index) and ask again."""
+
+    stem: str
+
+
+class Found(msgspec.Struct, frozen=True, gc=False):
+    """Headers in ascending seq, complete up to seq `upto`: what Shard.load wants."""
+
+    headers: list[Header]
+    upto: Seq
+
+
+class _Draft(msgspec.Struct, gc=False):
+    """A frame whose place is fixed and whose bytes are not."""
+
+    segment: Segment
+    start: int
+    first: Lsn
+    parts: list[bytes]
+
+
+class Journal:
+    def __init__(
+        self,
+        shard: ShardId,
+        epoch: Epoch,
+        *,
+        segments: Sequence[Segment] = (),
+        next_lsn: Lsn = _FIRST,
+        declared: Lsn = _NONE,
+        crc: int = 0,
+        stamp: Instant = _START,
+        segment_bytes: int = SEGMENT_BYTES,
+        reserve_bytes: int = RESERVE_BYTES,
+    ) -> None:
+        self.shard = shard
+        self.epoch = epoch
+        self.next_lsn = next_lsn
+        self.durable = Lsn(next_lsn - 1)
+        self.stamp = stamp  # of the open frame, or of the last one
+        self.segments = list(segments)  # in log order; the last one grows
+        self.ciphers: dict[str, Cipher] = {}  # of the segments of this epoch
+        self._crc = crc
+        self._wall = WallMs(0)
+        self._segment_bytes = segment_bytes
+        self._reserve_bytes = reserve_bytes
+        self._active: Segment | None = None
+        self._index = SegmentIndex()
+        self._cipher: Cipher | None = None
+        self._spare: tuple[int, Cipher] | None = None
+        self._spare_number = 0
+        self._is_preparing = False
+        self._renames: dict[str, int] = {}  # stem of a segment not yet written -> its number as a spare
+        # the open frame
+        self._start = 0
+        self._fill = 0  # where in the segment the next record begins
+        self._limit = 0  # and where it has to end
+        self._first = next_lsn
+        self._parts: list[bytes] = []
+        self._drafts: list[_Draft] = []
+        self._under_way: Lsn | None = None  # last lsn of the flush that is being written
+        self._declared = declared  # highest durable lsn that stands in the log itself
+        self._written = stamp  # of the last frame that was closed
+
+    @property
+    def appended(self) -> Lsn:
+        return Lsn(self.next_lsn - 1)
+
+    @property
+    def is_flushing(self) -> bool:
+        return self._under_way is not None
+
+    # Taking records
+
+    def begin(self, own: Instant, wall: WallMs) -> Instant:
+        """The stamp that records get now. It stands still from the first record of a flush to the last."""
+        if not self._parts and not self._drafts:
+            self.stamp = max(self.stamp, own)
+            self._wall = wall
+        return self.stamp
+
+    def append(self, record: Record) -> Lsn:
+        lsn = self.next_lsn
+        data = encode(record, self.epoch, lsn, cipher=self._cipher) if self._cipher is not None else b""
+        if not data or self._fill + len(data) > self._limit:
+            data = self._place_elsewhere(record, data)
+        fill = self._fill
+        self._fill = fill + len(data)
+        self._parts.append(data)
+        self.next_lsn = Lsn(lsn + 1)
+        if type(record) is Sent:
+            self._index.add_sent(record, (self.epoch, lsn, self.stamp), fill + 4, len(data) - 4)
+        elif isinstance(record, Arrived | Moved):
+            header = header_of(record, self.epoch, lsn, self.stamp)
+            self._index.add(record.lane, header, fill + 4, len(data) - 4)
+        return lsn
+
+    def _place_elsewhere(self, record: Record, data: bytes) -> bytes:
+        """Opens a frame, or a segment and a frame, where the record fits. Answers its bytes for there."""
+        self._close_frame()
+        if not data or self._start + HEAD_BYTES + len(data) > self._segment_bytes:
+            self._turn()
+            assert self._cipher is not None
+            data = encode(record, self.epoch, self.next_lsn, cipher=self._cipher)
+        self._fill = self._start + HEAD_BYTES
+        self._limit = min(self._segment_bytes, max(self._start + FRAME_BYTES_MAX, self._fill + len(data)))
+        assert self._fill + len(data) <= self._limit, "the owner has to ask has_room first"
+        return data
+
+    def _close_frame(self) -> None:
+        if self._parts and self._active is not None:
+            self._drafts.append(_Draft(self._active, self._start, self._first, self._parts))
+            self._parts = []
+            self._start = align(self._fill)
+        self._fill = self._limit = self._start
+        self._first = self.next_lsn
+
+    def _turn(self) -> None:
+        """Leaves the active segment for the spare one."""
+        assert self._spare is not None, "the owner has to ask has_room and is_exhausted first"
+        number, self._cipher = self._spare
+        self._spare = None
+        if self._active is not None:
+            self._active.last = self.appended  # sealed, once that is durable
+        self._index = SegmentIndex()
+        stem = stem_of(self.epoch, self.next_lsn)
+        self._active = Segment(stem, self.epoch, self.next_lsn, index=self._index)
+        self._start = SECTOR
+        self.segments.append(self._active)
+        self.ciphers[stem] = self._cipher
+        self._renames[stem] = number
+
+    # Making them durable
+
+    def flush(self, *, is_idle: bool = False) -> tuple[FileOp, ...]:
+        """What to do, in this order, to make everything appended durable; then `synced` has to be called.
+
+        `is_idle`: write an empty frame when nothing else is there. O(bytes appended).
+        """
+        assert self._under_way is None, "one flush at a time"
+        self._close_frame()
+        if is_idle and not self._drafts and self._has_place_for(SECTOR):
+            if self._active is None or self._start + SECTOR > self._segment_bytes:
+                self._turn()
+            assert self._active is not None
+            self._drafts.append(_Draft(self._active, self._start, self.next_lsn, []))
+            self._start += SECTOR
+            self._fill = self._limit = self._start
+        if not self._drafts:
+            return ()
+        drafts, self._drafts = self._drafts, []
+        self._under_way = self.appended
+        self._declared, self._written = self.durable, self.stamp
+        operations: list[FileOp] = []
+        while drafts:
+            segment = drafts[0].segment
+            here = [draft for draft in drafts if draft.segment is segment]
+            operations += self._write(segment, here)
+            drafts = drafts[len(here) :]
+        return tuple(operations)
+
+    def synced(self) -> None:
+        assert self._under_way is not None, "nothing was to be synced"
+        self.durable, self._under_way = self._under_way, None
+
+    def _write(self, segment: Segment, drafts: list[_Draft]) -> list[FileOp]:
+        path = segment_path(segment.stem)
+        operations: list[FileOp] = []
+        start = drafts[0].start
+        frames: list[bytes] = []
+        if segment.stem in self._renames:
+            operations += self._put_into_use(segment, self._renames.pop(segment.stem))
+            start = 0
+            frames.append(self._header(segment))
+        for draft in drafts:
+            frame, crc = encode_frame(
+                b"".join(draft.parts),
+                previous=self._crc,
+                epoch=self.epoch,
+                count=len(draft.parts),
+                first=draft.first,
+                time=self.stamp,
+                wall=self._wall,
+                durable=self.durable,
+            )
+            frames.append(frame)
+            if draft.parts:  # an empty frame is no link of the chain
+                self._crc = crc
+                segment.last = Lsn(draft.first + len(draft.parts) - 1)
+            segment.used = draft.start + len(frame)
+        return [*operations, Write(path, start, b"".join(frames)), Sync(path)]
+
+    def _put_into_use(self, segment: Segment, number: int) -> list[FileOp]:
+        spare = f"spare-{number}"
+        return [
+            Rename(key_path(spare), key_path(segment.stem)),
+            SyncDir("keys"),
+            Rename(segment_path(spare), segment_path(segment.stem)),
+            SyncDir("segments"),
+        ]
+
+    def _header(self, segment: Segment) -> bytes:
+        before = Lsn(segment.first - 1)  # synced by the operations before this one
+        return encode_header(SegmentHeader(self.shard, self.epoch, segment.first, self._crc, self.stamp, before))
+
+    def idle_frame_due(self, own: Instant) -> bool:
+        """The log's end does not say yet that it is durable, and nothing else is coming to say it."""
+        is_busy = self._parts or self._drafts or self._under_way is not None
+        is_silent = self._declared < self.durable and own >= self._written + IDLE_AFTER
+        return not is_busy and is_silent and self._has_place_for(SECTOR)
+
+    # Room
+
+    def has_room(self, size: int) -> bool:
+        """May a send of `size` bytes of content be taken? Deletes and receives go on in the reserve."""
+        whole = self._segment_bytes - SECTOR if self._spare is not None else self._left()
+        return whole >= self._reserve_bytes + size + _SLACK
+
+    def is_exhausted(self) -> bool:
+        """Even the reserve is nearly used up: nothing that writes may be taken."""
+        return self._spare is None and self._left() < self._reserve_bytes // 4
+
+    def _left(self) -> int:
+        return max(0, self._segment_bytes - max(self._fill, self._start)) if self._active is not None else 0
+
+    def _has_place_for(self, size: int) -> bool:
+        return self._spare is not None or self._left() >= size
+
+    def wants_spare(self) -> bool:
+        return self._spare is None and not self._is_preparing
+
+    def start_spare(self) -> int:
+        """The number for `segment_files.prepare_segment`, whose outcome `end_spare` has to be told."""
+        assert self.wants_spare(), "one spare at a time"
+        self._is_preparing = True
+        self._spare_number += 1
+        return self._spare_number
+
+    def end_spare(self, cipher: Cipher | None) -> None:
+        """None: it could not be made; `wants_spare` asks again."""
+        self._is_preparing = False
+        if cipher is not None:
+            self._spare = (self._spare_number, cipher)
+
+    # Finding messages
+
+    def locate(
+        self, lane: LaneId, at: Lsn, indexes: Mapping[str, SegmentIndex] | None = None
+    ) -> Location | IndexNeeded:
+        """Where the bytes of a committed message are. `indexes`: those the caller has loaded, by stem."""
+        position = bisect_right(self.segments, at, key=lambda segment: segment.first) - 1
+        if position < 0:
+            raise CorruptLog(f"lsn {at} of lane {lane} lies before the first segment")
+        segment = self.segments[position]
+        index = segment.index or (indexes or {}).get(segment.stem)
+        if index is None:
+            return IndexNeeded(segment.stem)
+        place = index.find(lane, at)
+        if place is None:
+            raise CorruptLog(f"lsn {at} of lane {lane} is not in segment {segment.stem}")
+        return Location(segment_path(segment.stem), *place, segment.epoch, segment.stem)
+
+    def headers(self, need: Need, indexes: Mapping[str, SegmentIndex] | None = None) -> Found | IndexNeeded:
+        """What a lane asks for, from as many segments as it takes."""
+        position = max(0, bisect_right(self.segments, need.lsn, key=lambda segment: segment.first) - 1)
+        found: list[Header] = []
+        for segment in self.segments[position:]:
+            if segment is not self._active and segment.last < need.lsn:
+                continue  # what was behind it has been removed
+            index = segment.index or (indexes or {}).get(segment.stem)
+            if index is None:
+                return IndexNeeded(segment.stem)
+            if index.collect(need, found):
+                break
+        return _in_order(need, found)
+
+    # Sealed segments
+
+    def sealed_without_index(self) -> list[str]:
+        """Segments that are left and durable, whose index is only in memory."""
+        return [
+            segment.stem
+            for segment in self.segments
+            if segment is not self._active and not segment.has_index_file and segment.last <= self.durable
+        ]
+
+    def write_index(self, stem: str) -> Work[None]:
+        """Puts the index file of a sealed segment in place; then `indexed` may be called."""
+        segment = self._segment(stem)
+        assert segment.index is not None
+        head = IndexHead(self.shard, segment.epoch, segment.used, segment.first, segment.last)
+        yield from replace(index_path(stem), encode_index(segment.index, head))
+
+    def indexed(self, stem: str) -> None:
+        """The index file is durable; the one in memory can go."""
+        segment = self._segment(stem)
+        segment.index, segment.has_index_file = None, True
+
+    def forget(self, stem: str) -> None:
+        """The segment is about to be removed."""
+        segment = self._segment(stem)
+        assert segment is not self._active
+        self.segments.remove(segment)
+        self.ciphers.pop(stem, None)
+
+    def _segment(self, stem: str) -> Segment:
+        return next(segment for segment in self.segments if segment.stem == stem)
+
+
+def _in_order(need: Need, found: list[Header]) -> Found:
+    """Ascending by seq, each once, the youngest copy; and up to where nothing is missing."""
+    full = len(found) >= need.count_max
+    originals = [header.seq for header in found if header.at == header.lsn]
+    upto = (max(originals) if originals else found[-1].seq) if full else need.last
+    latest = {header.seq: header for header in found}
+    return Found([latest[seq] for seq in sorted(latest) if seq <= upto], upto)

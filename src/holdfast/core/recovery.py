@@ -1,0 +1,190 @@
+"""From whatever a crash left to a shard that may answer. The order of the steps is the point of this file.
+
+    leftovers away ▶ promise raised ▶ snapshot ▶ log replayed ▶ torn tail cut ▶ tail written again ▶ serve
+
+Laws
+- The new epoch is durable before anything else is decided, so no two starts ever write under the same one.
+- Rot stops the host. A torn tail is copied to quarantine/ and then zeroed in place, so the next start does not
+  meet it again; a copy's name carries the epoch, so a start that is cut short cannot replace it by less.
+- The page cache is not trusted: frames that no later frame declares durable may only seem to be on disk. They
+  are written again in place, the same bytes, and synced, before anything is answered.
+- Nothing but temporary files, spares, an unused segment and files whose segment is gone is removed, the last
+  two only after the log proved to be whole.
+- Every step may be cut short and done again.
+"""
+
+import struct
+from typing import Final, Generic
+
+import google_crc32c
+
+from holdfast.core.errors import CorruptLog
+from holdfast.core.files import List, Read, Sync, SyncDir, Work, Write, replace
+from holdfast.core.journal import Journal
+from holdfast.core.limits import RESERVE_BYTES, SEGMENT_BYTES, STRETCH_BITS
+from holdfast.core.replay import End, Replay, S, from_snapshot
+from holdfast.core.segment import SECTOR, STEM_CHARS, align, segment_path
+from holdfast.core.segment_files import (
+    Segment,
+    list_segments,
+    read_index_head,
+    rebuild_index,
+    remove_files,
+)
+from holdfast.core.snapshot import list_snapshots, load_newest
+from holdfast.core.types import Epoch, Lsn, ShardId
+
+# promise: magic 8 bytes | version u32 | epoch u32 | identity length u32 | identity | CRC-32C of all before
+PROMISE: Final = "promise"
+MAGIC: Final = b"HFPROMIS"
+VERSION: Final = 1
+_HEAD = struct.Struct("<8sIII")
+_CRC = struct.Struct("<I")
+_PROMISE_MAX: Final = 65_536  # more than any identity takes
+
+
+class Recovered(Generic[S]):
+    """A shard that may answer, once a spare segment has been prepared for its journal."""
+
+    def __init__(self, shard: S, journal: Journal, *, replayed: int, torn_bytes: int) -> None:
+        self.shard = shard
+        self.journal = journal
+        self.replayed = replayed  # records beyond the snapshot
+        self.torn_bytes = torn_bytes  # cut off and kept in quarantine/
+
+
+def recover(
+    shard: ShardId,
+    *,
+    machine: type[S],
+    identity: bytes = b"",
+    segment_bytes: int = SEGMENT_BYTES,
+    reserve_bytes: int = RESERVE_BYTES,
+) -> Work[Recovered[S]]:
+    """Raises CorruptLog when bytes that were durable are damaged or missing."""
+    yield from _remove_leftovers()
+    segments = yield from list_segments()
+    snapshots = yield from list_snapshots()
+    epoch = yield from _raise_promise(identity, segments, has_snapshots=bool(snapshots))
+    state, head = yield from load_newest(shard, machine)
+    floor = max([Lsn(0), *snapshots])  # a snapshot's name alone proves that its lsn was committed
+    start = from_snapshot(segments, head.lsn)
+    floor = max(floor, (yield from _note_indexes(shard, segments, start)))
+    replay = Replay(shard, state, crc=head.crc, time=head.time)
+    yield from replay.run(segments[start:], floor=floor)
+    torn_bytes = 0
+    if replay.end is not None:
+        torn_bytes = yield from _cut(replay.end, epoch)
+    yield from _write_again(replay)
+    segments = yield from _remove_unused(segments, replay.end)
+    _check_living(state, segments)
+    journal = Journal(
+        shard,
+        epoch,
+        segments=segments,
+        next_lsn=Lsn(state.lsn + 1),
+        declared=replay.declared,
+        crc=replay.crc,
+        stamp=replay.time,
+        segment_bytes=segment_bytes,
+        reserve_bytes=reserve_bytes,
+    )
+    return Recovered(state, journal, replayed=state.lsn - head.lsn, torn_bytes=torn_bytes)
+
+
+def encode_promise(epoch: Epoch, identity: bytes) -> bytes:
+    data = _HEAD.pack(MAGIC, VERSION, epoch, len(identity)) + identity
+    return data + _CRC.pack(google_crc32c.value(data))
+
+
+def decode_promise(data: bytes) -> tuple[Epoch, bytes]:
+    if len(data) < _HEAD.size + _CRC.size or google_crc32c.value(data[:-4]) != _CRC.unpack(data[-4:])[0]:
+        raise CorruptLog("the promise file is damaged: which epochs were promised is unknown")
+    magic, version, epoch, length = _HEAD.unpack_from(data)
+    if magic != MAGIC or version != VERSION or len(data) != _HEAD.size + length + _CRC.size:
+        raise CorruptLog(f"the promise file is not of version {VERSION}")
+    return epoch, data[_HEAD.size : -4]
+
+
+def _raise_promise(identity: bytes, segments: list[Segment], *, has_snapshots: bool) -> Work[Epoch]:
+    """The epoch of this start, higher than any before, durable."""
+    promised = Epoch(0)
+    if PROMISE in (yield List("")):
+        promised, owner = decode_promise((yield Read(PROMISE, 0, _PROMISE_MAX)))
+        if owner != identity:
+            raise CorruptLog("the promise file belongs to another host or disk")
+    elif segments or has_snapshots:
+        raise CorruptLog("the promise file is missing beside a log: which epochs were promised is unknown")
+    epoch = Epoch(max([promised, *(segment.epoch for segment in segments)]) + 1)
+    yield from replace(PROMISE, encode_promise(epoch, identity))
+    return epoch
+
+
+def _remove_leftovers() -> Work[None]:
+    """Temporary files, and spares: neither ever holds anything that was acknowledged."""
+    for folder in ("segments", "index", "snapshots", "quarantine", "keys"):
+        names = yield List(folder)
+        yield from remove_files(folder, [name for name in names if _is_leftover(folder, name)])
+
+
+def _is_leftover(folder: str, name: str) -> bool:
+    return name.endswith(".tmp") or (folder in ("segments", "keys") and name.startswith("spare-"))
+
+
+def _note_indexes(shard: ShardId, segments: list[Segment], start: int) -> Work[Lsn]:
+    """Learns which segments have an index file; answers the highest lsn that they prove to be durable.
+
+    Segments that replay will not read and that have no index are read here.
+    """
+    proven = Lsn(0)
+    for number, segment in enumerate(segments):
+        head = yield from read_index_head(shard, segment)
+        if head is not None:
+            segment.last, segment.used, segment.has_index_file = head.last, head.used, True
+            proven = max(proven, head.last)
+        elif number < start:
+            segment.index = yield from rebuild_index(shard, segment)
+    return proven
+
+
+def _cut(end: End, epoch: Epoch) -> Work[int]:
+    """Quarantines and zeroes a torn tail. Answers its length."""
+    if end.damage is None:
+        return 0
+    length, path = end.damage.length, segment_path(end.segment.stem)
+    name = f"quarantine/{end.segment.stem}-{end.offset:08x}-{epoch:08x}.torn"
+    yield from replace(name, end.rest[:length])
+    yield Write(path, end.offset, bytes(align(length)))
+    yield Sync(path)
+    return length
+
+
+def _write_again(replay: Replay[S]) -> Work[None]:
+    stems = dict.fromkeys(tail.stem for tail in replay.tails)
+    for tail in replay.tails:
+        yield Write(segment_path(tail.stem), tail.offset, tail.data)
+    for stem in stems:
+        yield Sync(segment_path(stem))
+    yield SyncDir("segments")
+    yield SyncDir("keys")
+
+
+def _remove_unused(segments: list[Segment], end: End | None) -> Work[list[Segment]]:
+    """A last segment that was named and never written, and keys and indexes whose segment is gone."""
+    if end is not None and end.offset < SECTOR:
+        segments = [segment for segment in segments if segment is not end.segment]
+        yield from remove_files("segments", [f"{end.segment.stem}.log"])
+    torn = yield List("quarantine")  # what lies there can be read with its key only
+    stems = [*(segment.stem for segment in segments), *(name[:STEM_CHARS] for name in torn)]
+    for folder in ("index", "keys"):
+        names = yield List(folder)
+        yield from remove_files(folder, [name for name in names if name.rpartition(".")[0] not in stems])
+    return segments
+
+
+def _check_living(state: S, segments: list[Segment]) -> None:
+    """Every stretch of the log with living messages must be on disk."""
+    for stretch in sorted(state.live):
+        first, last = stretch << STRETCH_BITS, ((stretch + 1) << STRETCH_BITS) - 1
+        if state.live[stretch] and not any(each.first <= last and each.last >= first for each in segments):
+            raise CorruptLog(f"the segments with living messages between lsn {first} and {last} are missing")
