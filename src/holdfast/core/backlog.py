@@ -167,14 +167,25 @@ class Backlog:
 
     def take(self, header: Header) -> None:
         """Handed out. Everything between the cursor and it has been parked or is gone."""
-        self._forget(header.at >> STRETCH_BITS, header.size, 1)
+        stretch = header.at >> STRETCH_BITS
+        left = self.bytes_at[stretch] - header.size
+        if left:
+            self.bytes_at[stretch] = left
+        else:
+            del self.bytes_at[stretch]
+        self.count -= 1
         seq = header.seq
         if seq >= self.cursor:
             self._advance(Seq(seq + 1))
         else:
             del self.held[seq]
-        if self.window is not None:
-            self.window.discard(header, self.cursor)
+        window = self.window
+        if window is None:
+            return
+        if window.queue and window.queue[0].seq == seq and not self.is_grouped:
+            window.queue.popleft()
+        else:
+            window.discard(header, self.cursor)
 
     def remove(self, header: Header) -> None:
         """Gone without being handed out; others before it may still wait."""

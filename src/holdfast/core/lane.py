@@ -176,8 +176,8 @@ class Lane:
         lease = self.leases.pop(seq)
         self.count -= 1
         self.bytes -= lease.size
-        if lease.due != NEVER:
-            self._wheel().cancel(lease.due, seq)
+        if lease.due != NEVER and self.wheel is not None:
+            self.wheel.cancel(lease.due, seq)
         if lease.until:
             self._land(lease, now)
         if lease.attempt is not None:
@@ -232,14 +232,23 @@ class Lane:
 
     def hold(self, header: Header, *, until: Instant, now: Instant, wall: WallMs, attempt: bytes | None) -> None:
         """A message is handed out for the first time."""
-        self._leave_stream(header, is_taken=True)
-        lease = _lease(header)
+        if header.is_aside:
+            self._leave_stream(header, is_taken=True)
+        else:
+            self.backlog.take(header)
+        seq = header.seq
+        lease = self.leases[seq] = _lease(header)
+        lease.until = until
+        lease.received = now
+        lease.number = 1
         lease.first_wall = wall
-        self.leases[header.seq] = lease
-        if self.is_fifo:
-            self.taken.setdefault(header.group, []).append(header.seq)
-        self._start(header.seq, lease, until=until, now=now)
         lease.attempt = attempt
+        self.in_flight += 1
+        if self.is_fifo:
+            self.taken.setdefault(header.group, []).append(seq)
+        elif self.tenants is not None:
+            self.tenants.leave(header.group)
+        self._set_timer(seq, lease)
 
     def hold_again(self, seq: Seq, *, until: Instant, now: Instant, wall: WallMs, attempt: bytes | None) -> None:
         lease = self.leases[seq]
@@ -366,24 +375,25 @@ class Lane:
         return due
 
     def _set_timer(self, seq: Seq, lease: Lease, *, now: Instant | None = None) -> None:
-        due = self.expiry(lease.time, lease.deadline)
-        if lease.until and lease.until < due:
-            due = lease.until
+        due = Instant(lease.time + self.retention)
+        if lease.deadline and lease.deadline < due:
+            due = lease.deadline
+        if lease.until and lease.until <= due:
+            due = lease.until  # on the grid already
         elif now is not None and due <= now:
             due = lease.until or NEVER  # it is overdue and known to be
-        due = due if due == NEVER else on_grid(due)
-        if due != lease.due:
-            wheel = self._wheel()
-            if lease.due != NEVER:
-                wheel.cancel(lease.due, seq)
-            if due != NEVER:
-                wheel.add(due, seq)
-            lease.due = due
-
-    def _wheel(self) -> Wheel:
-        if self.wheel is None:
-            self.wheel = Wheel()
-        return self.wheel
+        else:
+            due = on_grid(due)
+        if due == lease.due:
+            return
+        wheel = self.wheel
+        if wheel is None:
+            wheel = self.wheel = Wheel()
+        if lease.due != NEVER:
+            wheel.cancel(lease.due, seq)
+        if due != NEVER:
+            wheel.add(due, seq)
+        lease.due = due
 
     def mature_later(self, instant: Instant, count: int) -> None:
         """So many messages of the stream are delayed; of FIFO lanes the time of queueing is noted, since a change of

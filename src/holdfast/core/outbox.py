@@ -72,11 +72,18 @@ class Inbox:
 
 
 class Departures:
-    """Numbers departures that one decision makes, without touching the state."""
+    """Numbers departures that one decision makes, without touching the state. One per shard: `begin` starts anew."""
+
+    __slots__ = ("_made", "_outboxes")
 
     def __init__(self, outboxes: dict[ShardId, Outbox]) -> None:
         self._outboxes = outboxes
         self._made: dict[ShardId, int] = {}
+
+    def begin(self) -> "Departures":
+        if self._made:
+            self._made = {}
+        return self
 
     def depart(
         self, lane: LaneId, header: Header, *, count: int, is_fresh: bool, target: Address, cause: Cause

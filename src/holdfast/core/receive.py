@@ -42,6 +42,9 @@ def decide_receive(
         raise OverLimit(f"Too many messages are in flight: the limit is {IN_FLIGHT_MAX}. Delete messages first.")
     if not lane.count:
         return (), EMPTY_DELIVERY
+    if (heads := _plain_heads(lane, command.count_max, moment)) and attempt == NO_DIGEST:
+        received = Received(lane.lane, until, moment.wall, tuple(heads), ())
+        return (received,), Delivery(tuple([Delivered(head, 1, head.count + 1, moment.wall) for head in heads]))
     picked = _pick(lane, command.count_max, moment, departures)
     if isinstance(picked, Need):
         return picked
@@ -53,6 +56,25 @@ def decide_receive(
         received = msgspec.structs.replace(received, attempt=attempt, is_final=config.at_most_once)
     messages = tuple([_delivered(candidate, moment) for candidate in taken])
     return (*put_away, received), Delivery(messages)
+
+
+def _plain_heads(lane: Lane, count_max: int, moment: Moment) -> list[Header] | None:
+    """The common case, cheaply: the next messages of the stream when nothing else has to be considered."""
+    window, config = lane.backlog.window, lane.config
+    if window is None or lane.back or lane.backlog.is_grouped or lane.aside is not None or config.at_most_once:
+        return None
+    heads: list[Header] = []
+    oldest = moment.now - lane.retention
+    receives_max = config.redrive.receives_max if config.redrive is not None else IN_FLIGHT_MAX
+    for header in window.queue:
+        if header.lsn > moment.committed or header.visible_at > moment.now:
+            break
+        if header.deadline or header.time <= oldest or header.count >= receives_max:
+            return None
+        heads.append(header)
+        if len(heads) == count_max:
+            break
+    return heads
 
 
 def _pick(

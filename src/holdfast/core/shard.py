@@ -63,6 +63,7 @@ class Shard:
         # derived or cached
         self.stirred: dict[LaneId, None] = {}  # watched lanes where something may have become visible
         self.chores: dict[LaneId, None] = {}  # lanes that Tick has to look at
+        self._departures = Departures(self.outboxes)
         self._alarms: list[tuple[Instant, LaneId]] = []
         self._windows: dict[LaneId, None] = {}  # lanes that loaded a window, oldest use first
         self._found: dict[LaneId, dict[Seq, Header | None]] = {}  # single headers looked up for `handle`
@@ -84,7 +85,7 @@ class Shard:
                 c.MovesReply(tuple(map(status_of, self._lane(x.lane).tasks[::-1]))),
             ),
             c.Arrive: lambda x, m: decide_arrive(self.shard, self.lanes, self.inboxes, x, m),
-            c.Settle: lambda x, _: decide_settle(self.lanes, self.outboxes, x, Departures(self.outboxes)),
+            c.Settle: lambda x, _: decide_settle(self.lanes, self.outboxes, x, self._departures.begin()),
             c.Compact: lambda x, _: decide_compact(x, self.is_alive),
         }
         self._effects: dict[type, Callable[[Any], None]] = {
@@ -169,13 +170,13 @@ class Shard:
         lane = self.lanes.get(command.lane)
         if lane is None:
             raise QueueDoesNotExist
-        return decide_send(lane, command, moment, Departures(self.outboxes))
+        return decide_send(lane, command, moment, self._departures.begin())
 
     def _receive(self, command: c.Receive, moment: Moment) -> Decision | c.Need:
         lane = self.lanes.get(command.lane)
         if lane is None:
             raise QueueDoesNotExist
-        return decide_receive(lane, command, moment, Departures(self.outboxes))
+        return decide_receive(lane, command, moment, self._departures.begin())
 
     def _configure(self, command: c.Configure, _: Moment) -> Decision:
         lane = self.lanes.get(command.lane)
@@ -185,7 +186,7 @@ class Shard:
 
     def _tick(self, _: c.Tick, moment: Moment) -> Decision | c.Need:
         records: list[r.Record] = []
-        departures = Departures(self.outboxes)
+        departures = self._departures.begin()
         for lane_id in list(self.chores):
             lane = self.lanes.get(lane_id)
             work = decide_upkeep(lane, moment, departures) if lane is not None else []
@@ -419,7 +420,7 @@ class Shard:
         shard = cls(ShardId(stored.shard))
         shard.lsn, shard.epoch = Lsn(stored.lsn), Epoch(stored.epoch)
         shard.now, shard.wall = Instant(stored.now), WallMs(stored.wall)
-        shard.outboxes = state.restore_boxes(stored.outboxes)
+        shard.outboxes.update(state.restore_boxes(stored.outboxes))
         shard.inboxes = state.restore_inboxes(stored.inboxes)
         for lane_state in stored.lanes:
             lane = state.restore_lane(lane_state, shard.now)
