@@ -20,7 +20,11 @@ from heapq import heappop, heappush
 from holdfast.core.command import Need
 from holdfast.core.limits import IN_FLIGHT_MAX, LOAD_MAX, STRETCH_BITS, WINDOW_MAX
 from holdfast.core.types import Group, Header, Instant, LaneId, Lsn, Seq
+from holdfast.core.untouched import UNTOUCHED, own
 from holdfast.core.wheel import NEVER
+
+_NO_PLACES = array("Q")  # shared by all lanes without a backlog, replaced by the first message
+_NO_TIMES = array("q")
 
 
 class Window:
@@ -125,11 +129,11 @@ class Backlog:
         self.cursor = Seq(1)  # nothing from here on was handed out
         self.last = Seq(0)
         self.count = 0
-        self.held: dict[Seq, None] = {}
-        self.gone: dict[Seq, None] = {}
-        self.firsts = array("Q")  # from this sequence number on …
-        self.hints = array("Q")  # … messages are found from this log position on
-        self.times = array("q")  # and none of them was queued before this instant
+        self.held: dict[Seq, None] = UNTOUCHED
+        self.gone: dict[Seq, None] = UNTOUCHED
+        self.firsts = _NO_PLACES  # from this sequence number on …
+        self.hints = _NO_PLACES  # … messages are found from this log position on
+        self.times = _NO_TIMES  # and none of them was queued before this instant
         self.bytes_at: dict[int, int] = {}  # stretch of the log -> bytes of messages there
         self.window: Window | None = None
 
@@ -143,6 +147,8 @@ class Backlog:
             self.times[-1] = min(self.times[-1], header.time)
         else:
             self.bytes_at[stretch] = header.size
+            if not self.firsts:
+                self.firsts, self.hints, self.times = array("Q"), array("Q"), array("q")
             self.firsts.append(seq)
             self.hints.append(header.at)
             self.times.append(header.time)
@@ -162,6 +168,7 @@ class Backlog:
         self.last = seq
 
     def park(self, seqs: Iterable[Seq]) -> None:
+        self.held = own(self.held)
         for seq in seqs:
             self.held[seq] = None
 
@@ -194,6 +201,7 @@ class Backlog:
         if seq == self.cursor:
             self._advance(Seq(seq + 1))
         elif seq > self.cursor:
+            self.gone = own(self.gone)
             self.gone[seq] = None
         else:
             del self.held[seq]
@@ -228,7 +236,7 @@ class Backlog:
         self.held.clear()
         self.gone.clear()
         self.bytes_at.clear()
-        del self.firsts[:], self.hints[:], self.times[:]
+        self.firsts, self.hints, self.times = _NO_PLACES, _NO_PLACES, _NO_TIMES
         self.window = None
 
     def _forget(self, stretch: int, size: int, count: int) -> None:
@@ -312,11 +320,22 @@ class Backlog:
             window = self.window = Window(need.first)
         if window.next > need.first:
             return  # somebody else was faster
+        if self.is_grouped or self.held or self.gone or window.next < self.cursor:
+            self._load_some(window, headers, upto)
+        else:  # all of them wait, in order
+            first = window.next
+            fresh = [header for header in headers if not header.is_aside and first <= header.seq <= upto]
+            window.queue.extend(fresh)
+            for header in fresh:
+                if header.deadline:
+                    heappush(window.deadlines, (header.deadline, header.seq, header))
+        window.next = Seq(upto + 1)
+
+    def _load_some(self, window: Window, headers: Iterable[Header], upto: Seq) -> None:
         for header in headers:
             seq = header.seq
             if not header.is_aside and window.next <= seq <= upto and self.has(seq):
                 window.add(header, is_grouped=self.is_grouped, is_held=seq < self.cursor)
-        window.next = Seq(upto + 1)
 
     def group_up(self) -> None:
         """The first message with a group came: from now on headers are kept by group, too."""

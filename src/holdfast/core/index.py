@@ -118,15 +118,26 @@ class SegmentIndex:
         A lane's own records ascend by seq, so the first one beyond `need.last` ends the search; copies that
         compaction made may lie between. O(entries of the lane from need.lsn on) when it does not end earlier.
         """
+        first, last, count_max = need.first, need.last, need.count_max
         entries = self._lanes.get(need.lane, _EMPTY)
-        for place in range(self._position(need.lane, need.lsn) * ENTRY_BYTES, len(entries), ENTRY_BYTES):
-            seq, lsn, _, at = _START.unpack_from(entries, place)
-            if need.first <= seq <= need.last:
-                found.append(unpack_header(entries, place))
-                if seq == need.last or len(found) >= need.count_max:
+        start = self._position(need.lane, need.lsn) * ENTRY_BYTES
+        step = count_max * ENTRY_BYTES
+        time = Instant(0)
+        for begin in range(start, len(entries), step):
+            for entry in _ENTRY.iter_unpack(bytes(entries[begin : begin + step])):
+                seq, lsn, epoch, at, group, size, queued, visible, deadline, count, origin, is_aside, _, _ = entry
+                if first <= seq <= last:
+                    # Equal numbers share one object: less memory when the messages are leased.
+                    time = time if queued == time else queued
+                    at = lsn if at == lsn else at
+                    visible = time if visible == time else visible
+                    found.append(
+                        Header(seq, lsn, epoch, at, group, size, time, visible, deadline, count, origin, is_aside)
+                    )
+                    if seq == last or len(found) >= count_max:
+                        return True
+                elif seq > last and lsn == at:
                     return True
-            elif seq > need.last and lsn == at:
-                return True
         return False
 
     def walk(self, lane: LaneId, start: int, count: int) -> Iterator[tuple[Header, int, int]]:

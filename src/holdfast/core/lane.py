@@ -38,6 +38,7 @@ from holdfast.core.types import (
     Seq,
     WallMs,
 )
+from holdfast.core.untouched import UNTOUCHED, own
 from holdfast.core.wheel import NEVER, Wheel, on_grid
 
 
@@ -124,13 +125,15 @@ class Lane:
         self.aside: Aside | None = None
         self.maturing: deque[list[int]] | None = None  # [instant, messages of the stream delayed until then]
         self.back: list[tuple[Seq, Group]] = []  # heap: leases that are over; FIFO: of the first in its group
-        self.taken: dict[Group, list[Seq]] = {}  # FIFO: leases of each group, in order
+        self.taken: dict[Group, list[Seq]] = (
+            {} if config.kind is Kind.FIFO else UNTOUCHED
+        )  # FIFO: leases of each group, in order
         self.tenants: Tenants | None = None  # standard with groups
-        self.overdue: dict[Seq, None] = {}  # leases whose retention or time to live is over
+        self.overdue: dict[Seq, None] = UNTOUCHED  # leases whose retention or time to live is over
         self.dedup: Dedup | None = None
-        self.attempts: dict[bytes, Attempt] = {}
+        self.attempts: dict[bytes, Attempt] = UNTOUCHED
         self.tasks: list[Task] = []
-        self.causes: dict[Seq, Cause] = {}  # of messages that were to leave and could not
+        self.causes: dict[Seq, Cause] = UNTOUCHED  # of messages that were to leave and could not
         self.purged = Instant(-NEVER)
         self.gone_target = 0  # packed address of a dead-letter target that does not exist any more
         self.alarm = NEVER  # when the shard will next look at this lane
@@ -195,6 +198,7 @@ class Lane:
         lease = _lease(header)
         lease.number = count - lease.prior
         self.leases[header.seq] = lease
+        self.causes = own(self.causes)
         self.causes[header.seq] = cause
         self.count += 1
         self.bytes += header.size
@@ -333,6 +337,7 @@ class Lane:
                 lease = self.leases[seq]
                 lease.due = NEVER
                 if self.expiry(lease.time, lease.deadline) <= now:
+                    self.overdue = own(self.overdue)
                     self.overdue[seq] = None
                 if lease.until and lease.until <= now:
                     self._land(lease, now)

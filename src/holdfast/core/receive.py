@@ -73,7 +73,10 @@ def _plain_heads(lane: Lane, count_max: int, moment: Moment) -> list[Header] | N
             return None
         heads.append(header)
         if len(heads) == count_max:
-            break
+            return heads
+    else:
+        if lane.backlog.need() is not None:
+            return None  # more can be had than is in memory
     return heads
 
 
@@ -85,8 +88,8 @@ def _pick(
     found = candidates(lane, moment)
     for candidate in found:
         if isinstance(candidate, Need):
-            if not taken and not put_away:
-                return candidate
+            if not put_away and not (taken and lane.backlog.is_grouped):
+                return candidate  # a grouped lane rather answers what it has than loads all of a long backlog
             break
         away = put_away_if_due(lane, candidate, moment, departures)
         if away is None:

@@ -36,6 +36,7 @@ from holdfast.core.types import (
     Epoch,
     Header,
     Instant,
+    LaneConfig,
     LaneId,
     Lsn,
     Seq,
@@ -43,6 +44,7 @@ from holdfast.core.types import (
     WallMs,
     pack_address,
 )
+from holdfast.core.untouched import own
 from holdfast.core.upkeep import decide_peek, decide_purge, decide_upkeep, has_chores
 from holdfast.core.wheel import NEVER
 
@@ -63,6 +65,7 @@ class Shard:
         # derived or cached
         self.stirred: dict[LaneId, None] = {}  # watched lanes where something may have become visible
         self.chores: dict[LaneId, None] = {}  # lanes that Tick has to look at
+        self._config = LaneConfig()
         self._departures = Departures(self.outboxes)
         self._alarms: list[tuple[Instant, LaneId]] = []
         self._windows: dict[LaneId, None] = {}  # lanes that loaded a window, oldest use first
@@ -261,6 +264,7 @@ class Shard:
             lane.hold_again(seq, until=until, now=now, wall=record.wall, attempt=attempt)
         if attempt is not None:
             seqs = (*(header.seq for header in record.fresh), *record.again)
+            lane.attempts = own(lane.attempts)
             lane.attempts.pop(attempt, None)
             lane.attempts[attempt] = Attempt(now, seqs)
         if record.is_final:
@@ -293,10 +297,14 @@ class Shard:
 
     def _apply_configured(self, record: r.Configured) -> None:
         lane = self.lanes.get(record.lane)
-        if lane is None:
-            lane = self.lanes[record.lane] = Lane(record.lane, record.config)
+        if record.config == self._config:  # most lanes are configured alike: they share one object
+            config = self._config
         else:
-            lane.configure(record.config)
+            config = self._config = record.config
+        if lane is None:
+            lane = self.lanes[record.lane] = Lane(record.lane, config)
+        else:
+            lane.configure(config)
         self._stir(lane)
         self._set_alarm(lane)
 
