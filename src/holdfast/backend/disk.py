@@ -1,0 +1,165 @@
+"""Carries out the core's file operations in a shard's folder, and runs the machines that yield them.
+
+Laws
+- What fails is raised as OSError, never retried: after a failed fsync nobody knows what is on the disk.
+- A file is written and synced through the same descriptor, since the kernel reports a write-back error only to
+  descriptors that were open when it happened.
+- An instance belongs to one thread.
+"""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from holdfast.core.files import (
+    Create,
+    FileOp,
+    List,
+    Read,
+    Rename,
+    Size,
+    Sync,
+    SyncDir,
+    Unlink,
+    Work,
+    Write,
+)
+from holdfast.runtime.crypto import sync_folder
+
+FOLDERS = ("segments", "index", "snapshots", "quarantine", "keys")
+OPEN_MAX = 8  # descriptors kept
+ZEROS_BYTES = 1_048_576  # written at once when a file is filled with zeros
+SYNC_EVERY = 8_388_608  # a large file is synced in steps, so that the log's own syncs do not queue behind all of it
+
+Result = TypeVar("Result")
+_fdatasync: Callable[[int], None] = getattr(os, "fdatasync", os.fsync)
+
+
+def make_folders(root: Path) -> None:
+    """The folders of a shard, durable."""
+    root.mkdir(parents=True, exist_ok=True)
+    for name in FOLDERS:
+        (root / name).mkdir(exist_ok=True)
+    sync_folder(root)
+    sync_folder(root.parent)
+
+
+class Disk:
+    def __init__(self, root: Path) -> None:
+        self._root = f"{root}/"
+        self._open: dict[str, int] = {}  # path -> descriptor, least recently opened first
+        self._doers: dict[type[Any], Callable[[Any], Any]] = {
+            Create: self._create,
+            Write: self._write,
+            Sync: self._sync,
+            Rename: self._rename,
+            SyncDir: self._sync_folder,
+            Unlink: self._unlink,
+            Read: self._read,
+            Size: self._size,
+            List: self._list,
+        }
+
+    def execute(self, operation: FileOp) -> Any:
+        return self._doers[type(operation)](operation)
+
+    def run(self, work: Work[Result]) -> Result:
+        """Runs a machine to its end. Takes as long as its operations take."""
+        step: Callable[[Any], FileOp] = work.send
+        value: Any = None
+        while True:
+            try:
+                operation = step(value)
+            except StopIteration as end:
+                result: Result = end.value
+                return result
+            try:
+                step, value = work.send, self.execute(operation)
+            except OSError as problem:
+                step, value = work.throw, problem
+
+    def close(self) -> None:
+        for descriptor in self._open.values():
+            os.close(descriptor)
+        self._open.clear()
+
+    def read_now(self, path: str, offset: int, length: int) -> bytes | None:
+        """None when that would have to wait for the disk. Where the system cannot tell, it waits."""
+        buffer = bytearray(length)
+        try:
+            count = os.preadv(self._descriptor(path), [buffer], offset, _NOWAIT)
+        except BlockingIOError:
+            return None
+        return bytes(buffer) if count == length else None
+
+    def _descriptor(self, path: str) -> int:
+        descriptor = self._open.get(path)
+        if descriptor is None:
+            descriptor = self._keep(path, os.open(self._root + path, os.O_RDWR | os.O_CLOEXEC))
+        return descriptor
+
+    def _keep(self, path: str, descriptor: int) -> int:
+        if len(self._open) >= OPEN_MAX:
+            oldest = next(iter(self._open))
+            os.close(self._open.pop(oldest))
+        self._open[path] = descriptor
+        return descriptor
+
+    def _forget(self, path: str) -> None:
+        descriptor = self._open.pop(path, None)
+        if descriptor is not None:
+            os.close(descriptor)
+
+    def _create(self, operation: Create) -> None:
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        descriptor = self._keep(operation.path, os.open(self._root + operation.path, flags, 0o600))
+        zeros = bytes(min(operation.size, ZEROS_BYTES))
+        for offset in range(0, operation.size, ZEROS_BYTES):
+            _write_all(descriptor, zeros[: operation.size - offset], offset)
+            if offset and offset % SYNC_EVERY == 0:
+                _fdatasync(descriptor)
+
+    def _write(self, operation: Write) -> None:
+        _write_all(self._descriptor(operation.path), operation.data, operation.offset)
+
+    def _sync(self, operation: Sync) -> None:
+        _fdatasync(self._descriptor(operation.path))
+
+    def _rename(self, operation: Rename) -> None:
+        os.rename(self._root + operation.old, self._root + operation.new)
+        self._forget(operation.new)
+        descriptor = self._open.pop(operation.old, None)
+        if descriptor is not None:
+            self._open[operation.new] = descriptor
+
+    def _sync_folder(self, operation: SyncDir) -> None:
+        sync_folder(Path(self._root + operation.path))
+
+    def _unlink(self, operation: Unlink) -> None:
+        self._forget(operation.path)
+        os.unlink(self._root + operation.path)
+
+    def _read(self, operation: Read) -> bytes:
+        descriptor = self._descriptor(operation.path)
+        parts, offset, left = [], operation.offset, operation.length
+        while left and (data := os.pread(descriptor, left, offset)):
+            parts.append(data)
+            offset += len(data)
+            left -= len(data)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def _size(self, operation: Size) -> int:
+        return os.stat(self._root + operation.path).st_size
+
+    def _list(self, operation: List) -> list[str]:
+        return sorted(os.listdir(self._root + operation.path))
+
+
+def _write_all(descriptor: int, data: bytes, offset: int) -> None:
+    written = os.pwrite(descriptor, data, offset)
+    while written < len(data):
+        written += os.pwrite(descriptor, memoryview(data)[written:], offset + written)
+
+
+_NOWAIT = getattr(os, "RWF_NOWAIT", 0)

@@ -1,0 +1,134 @@
+"""A host: its shards, their folders, and the threads under them."""
+
+import asyncio
+import fcntl
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import NoReturn
+
+from holdfast.backend.disk import Disk, make_folders
+from holdfast.backend.lead import Lead
+from holdfast.backend.letters import Reader
+from holdfast.backend.upkeep import Upkeep
+from holdfast.backend.writer import Writer
+from holdfast.core.command import EMPTY_DELIVERY, Arrive, Command
+from holdfast.core.errors import NotPrimary
+from holdfast.core.primary import Primary
+from holdfast.core.recovery import recover
+from holdfast.core.shard import Shard
+from holdfast.core.types import Address, ShardId
+from holdfast.runtime.crypto import MasterKey
+from holdfast.runtime.logs import say
+from holdfast.runtime.rpc import Call
+
+EXIT_DISK = 74  # EX_IOERR
+
+
+class DataFolderError(Exception):
+    """The data folder cannot be used; says what to do."""
+
+
+def lock_folder(root: Path) -> int:
+    """Keeps other processes away from this data until the descriptor is closed, that is, until this process ends."""
+    descriptor = os.open(root / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        raise DataFolderError(
+            f"{root} is in use by another holdfast process. Stop that one, or give this one a folder of its own."
+        ) from None
+    return descriptor
+
+
+def stop_now(problem: BaseException) -> NoReturn:
+    """The disk or the log cannot be trusted any more: nothing else may be said to anybody."""
+    say(f"stopped at once; what was not durable has not been acknowledged. {type(problem).__name__}: {problem}")
+    os._exit(EXIT_DISK)
+
+
+class Host:
+    """Leads all shards under `root`. Belongs to the running loop."""
+
+    def __init__(self, root: Path, master: MasterKey) -> None:
+        self._root = root
+        self._master = master
+        self._loop = asyncio.get_running_loop()
+        self._leads: dict[ShardId, Lead] = {}
+        self._upkeeps: list[Upkeep] = []
+        self._writer = Writer(to_loop=self._loop.call_soon_threadsafe, fail=stop_now)
+        self._reading = ThreadPoolExecutor(1, thread_name_prefix="holdfast-reader")
+        self._maintaining = ThreadPoolExecutor(1, thread_name_prefix="holdfast-maintenance")
+
+    def open(self, shards: Sequence[ShardId]) -> list[str]:
+        """Recovers the shards, one after the other, in this thread. Answers lines worth telling."""
+        return [line for shard in shards for line in self._open_shard(shard)]
+
+    def _open_shard(self, shard: ShardId) -> list[str]:
+        root = self._root / f"{shard:04d}"
+        make_folders(root)
+        disk = Disk(root)
+        recovered = disk.run(recover(shard, machine=Shard))
+        disk.close()
+        journal = recovered.journal
+        upkeep = Upkeep(root, journal, self._master, thread=self._maintaining, fail=stop_now)
+        upkeep.first_spare()
+        self._upkeeps.append(upkeep)
+        reader = Reader(
+            root,
+            journal,
+            self._master,
+            thread=self._reading,
+            to_loop=self._loop.call_soon_threadsafe,
+            fail=stop_now,
+        )
+        self._leads[shard] = Lead(
+            Primary(recovered.shard, journal),
+            root,
+            reader,
+            self._writer,
+            upkeep=upkeep.every_turn,
+            hand_over=self._hand_over,
+            fail=stop_now,
+        )
+        lines = [f"shard {shard}: {recovered.replayed} records replayed"] if recovered.replayed else []
+        if recovered.torn_bytes:
+            lines.append(
+                f"shard {shard}: a torn end of {recovered.torn_bytes} bytes was cut off and kept in quarantine/"
+            )
+        return lines
+
+    def submit(self, shard: ShardId, command: Command, call: Call, wait_s: int = 0) -> None:
+        lead = self._leads.get(shard)
+        if lead is None:
+            raise NotPrimary
+        lead.submit(command, call, wait_s)
+
+    def cancel(self, shard: ShardId, call: Call) -> None:
+        self._leads[shard].cancel(call)
+
+    def _hand_over(self, command: Arrive, target: Address, call: Call) -> None:
+        lead = self._leads.get(target.shard)
+        if lead is not None:
+            lead.submit(command, call)
+
+    async def drain(self) -> None:
+        """Waiting receives end with empty answers; everything decided becomes durable and is answered."""
+        for lead in self._leads.values():
+            calls = lead.end_polls()
+            await lead.drained()
+            for call in calls:
+                call.answered(EMPTY_DELIVERY, ())
+
+    async def close(self) -> None:
+        for lead in self._leads.values():
+            await lead.drained()
+        for upkeep in self._upkeeps:
+            upkeep.close()
+        self._writer.close()
+        self._reading.shutdown()
+        self._maintaining.shutdown()
+        for lead in self._leads.values():
+            lead.close()

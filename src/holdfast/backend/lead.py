@@ -1,0 +1,231 @@
+"""One shard that this host leads: the loop around its Primary.
+
+    submit… ─▶ turn ─▶ flush ─▶ (writer thread) ─▶ synced ─▶ next flush ─▶ replies ─▶ …
+
+Every turn of the event loop: all commands that have arrived are decided, then one flush. While it is being written,
+the next turns fill the next frame. A reply leaves when the core gives it out, not before.
+"""
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from holdfast.backend.disk import Disk
+from holdfast.backend.letters import Reader, places
+from holdfast.backend.writer import Writer
+from holdfast.core.command import (
+    Arrive,
+    ArriveReply,
+    Command,
+    Delivery,
+    Need,
+    Send,
+    Settle,
+)
+from holdfast.core.journal import Found
+from holdfast.core.primary import Outgoing, Primary
+from holdfast.core.record import Message
+from holdfast.core.types import Address, Instant, WallMs
+from holdfast.runtime import clock
+from holdfast.runtime.rpc import Call, Letter, Receiver
+
+INLINE_MAX = 1  # a flush with so few commands is written in the loop when nothing else is going on
+
+
+class Lead:
+    """`upkeep` is called every turn and must be cheap; `hand_over` brings a hand-over to the shard that it is for."""
+
+    def __init__(
+        self,
+        primary: Primary,
+        root: Path,
+        reader: Reader,
+        writer: Writer,
+        *,
+        upkeep: Callable[[], None],
+        hand_over: Callable[[Arrive, Address, Call], None],
+        fail: Callable[[BaseException], None],
+    ) -> None:
+        self.primary = primary
+        self.root = root
+        self.reader = reader
+        self._writer = writer
+        self._disk = Disk(root)
+        self._upkeep = upkeep
+        self._hand_over = hand_over
+        self._fail = fail
+        self._loop = asyncio.get_running_loop()
+        self._time = clock.OwnTime(primary.journal.stamp)
+        self._own = Instant(0)  # 0: no turn has begun
+        self._wall = WallMs(0)
+        self._is_handing = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = Instant(0)
+        self._count = 0  # commands since the last flush
+        self._idle = asyncio.Event()
+
+    # commands
+
+    def submit(self, command: Command, call: Call | None, wait_s: int = 0) -> None:
+        if not self._own:
+            self._begin_turn()
+        self._count += 1
+        try:
+            self._submit(command, call, wait_s)
+        except Exception as problem:  # noqa: BLE001 - the log and the state may disagree now: nothing may go on
+            self._fail(problem)
+
+    def _submit(self, command: Command, call: Call | None, wait_s: int) -> None:
+        primary = self.primary
+        if type(command) is not Send:
+            primary.submit(command, call, self._own, self._wall, wait_s=wait_s)
+            return
+        lsn = primary.journal.next_lsn
+        primary.submit(command, call, self._own, self._wall)
+        if primary.journal.next_lsn != lsn:  # it was written, so this is its place
+            self.reader.cache.put(lsn, Letter(command.content, primary.shard.wall))
+
+    def cancel(self, call: Call) -> None:
+        self.primary.cancel(call)
+
+    def _begin_turn(self) -> None:
+        """The first command of a turn: its time is the turn's, and a flush follows when all have arrived."""
+        self._own, self._wall = self._time.now(), clock.wall_ms()
+        self._loop.call_soon(self._end_turn)
+
+    def _end_turn(self) -> None:
+        self._own = Instant(0)
+        if self._count <= INLINE_MAX and not self.primary.journal.is_flushing:
+            self._flush_here()
+        self._flush()
+        self._after()
+
+    # the disk
+
+    def _flush_here(self) -> None:
+        """Nothing else is going on: the way to the helper thread and back is saved."""
+        operations = self.primary.flush()
+        if operations:
+            self._writer.write_now(self._disk, operations)
+            self.primary.synced()
+            self._tick()
+
+    def _flush(self) -> None:
+        operations = self.primary.flush()
+        self._count = 0
+        if operations:
+            self._writer.hand_over(self._disk, operations, self._synced)
+
+    def _synced(self) -> None:
+        self.primary.synced()
+        self._tick()
+        self._flush()  # first: the disk works while the replies are made
+        self._after()
+
+    def _tick(self) -> None:
+        self.primary.tick(self._time.now(), clock.wall_ms())
+
+    def _after(self) -> None:
+        """What becomes possible after deciding or after a sync."""
+        primary = self.primary
+        for call, answer in primary.replies():
+            if type(answer) is Delivery and answer.messages:
+                self._deliver(call, answer)
+            else:
+                call.answered(answer, ())
+        for need in primary.needs():
+            self.reader.headers(need, partial(self._loaded, need))
+        if primary.shard.outboxes:
+            self._send_outgoing()
+        self._upkeep()
+        self._arm()
+        if not primary.journal.is_flushing and primary.journal.durable == primary.journal.appended:
+            self._idle.set()
+
+    def _deliver(self, call: Receiver, delivery: Delivery) -> None:
+        wanted = places(call.lane, (each.header for each in delivery.messages))
+        self.reader.letters(wanted, lambda letters: call.answered(delivery, letters))
+
+    def _loaded(self, need: Need, found: Found) -> None:
+        self.primary.loaded(need, found.headers, found.upto, self._time.now(), clock.wall_ms())
+        self._soon()
+
+    def _soon(self) -> None:
+        """Something was decided outside a turn."""
+        if not self._own:
+            self._begin_turn()
+
+    # time
+
+    def _arm(self) -> None:
+        """One timer, moved only when it would fire too late."""
+        deadline = self.primary.deadline()
+        if deadline is None or (self._timer is not None and self._timer_at <= deadline):
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_at = deadline
+        self._timer = self._loop.call_later(self._time.seconds_until(deadline), self._ring)
+
+    def _ring(self) -> None:
+        self._timer = None
+        self._tick()
+        self._flush()
+        self._after()
+
+    # moves
+
+    def _send_outgoing(self) -> None:
+        """One batch at a time, so that hand-overs arrive in the order of their numbers."""
+        if self._is_handing:
+            return
+        due = self.primary.outgoing(self._time.now())
+        if not due:
+            return
+        self._is_handing = True
+        wanted = [(each.entry.lane, each.entry.header.at) for each in due]
+        self.reader.messages(wanted, lambda messages: self._depart(due, messages))
+
+    def _depart(self, due: list[Outgoing], messages: list[Message]) -> None:
+        self._is_handing = False
+        for outgoing, message in zip(due, messages, strict=True):
+            command = Arrive(outgoing.handover(message))
+            self._hand_over(command, outgoing.entry.target, _Settling(self))
+
+    def settle(self, reply: ArriveReply) -> None:
+        self.submit(Settle(reply.target, reply.number, reply.is_refused), None)
+
+    # the end
+
+    def end_polls(self) -> list[Call]:
+        """Takes all waiting receives out of the table; they are owed an empty answer once `drained`."""
+        calls: list[Call] = [waiter.token for waiter in self.primary.polls.drain()]
+        for call in calls:
+            self.primary.cancel(call)
+        return calls
+
+    async def drained(self) -> None:
+        """Everything decided so far is durable."""
+        self._idle.clear()
+        self._soon()
+        await self._idle.wait()
+
+    def close(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._disk.close()
+        self.reader.close()
+
+
+class _Settling(Call):
+    """Waits for the answer of the target shard. An error is no answer: the hand-over is sent again later."""
+
+    __slots__ = ("_source",)
+
+    def __init__(self, source: Lead) -> None:
+        self._source = source
+
+    def answered(self, answer: object, _: object, /) -> None:
+        if isinstance(answer, ArriveReply):
+            self._source.settle(answer)

@@ -1,0 +1,187 @@
+"""The contents of messages: those sent lately from memory, the others from the log.
+
+A receive needs what the core does not keep. Recent messages are in a bounded table; the rest is read where the page
+cache has it, at once, and otherwise by a reader thread, while the receive that waits for it is an entry in a list.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Executor, Future
+from pathlib import Path
+from typing import Any
+
+from holdfast.backend.disk import Disk
+from holdfast.core.codec import Cipher, decode_message
+from holdfast.core.command import Need
+from holdfast.core.errors import CorruptLog
+from holdfast.core.files import Read
+from holdfast.core.index import SegmentIndex
+from holdfast.core.journal import Found, IndexNeeded, Journal, Location
+from holdfast.core.record import NO_DIGEST, Message, Sent
+from holdfast.core.segment import key_path
+from holdfast.core.segment_files import load_index
+from holdfast.core.types import Header, LaneId, Lsn, WallMs
+from holdfast.runtime.crypto import MasterKey
+from holdfast.runtime.rpc import Letter
+
+CACHE_BYTES = 67_108_864  # contents of messages sent lately
+LETTER_BYTES = 150  # what one costs besides its content
+INDEXES_MAX = 4  # of sealed segments, about 6 MiB each
+
+Place = tuple[LaneId, Lsn]  # where a message's bytes are: its lane, and Header.at
+Wanted = Sequence[Place]
+
+
+class LetterCache:
+    """By log position; the oldest go first."""
+
+    __slots__ = ("_bytes", "_bytes_max", "_letters", "_order")
+
+    def __init__(self, bytes_max: int = CACHE_BYTES) -> None:
+        self._letters: dict[int, Letter] = {}
+        self._order: deque[int] = deque()
+        self._bytes = 0
+        self._bytes_max = bytes_max
+
+    def put(self, at: Lsn, letter: Letter) -> None:
+        self._letters[at] = letter
+        self._order.append(at)
+        self._bytes += len(letter.content) + LETTER_BYTES
+        while self._bytes > self._bytes_max:
+            oldest = self._letters.pop(self._order.popleft())
+            self._bytes -= len(oldest.content) + LETTER_BYTES
+
+    def get(self, at: Lsn) -> Letter | None:
+        return self._letters.get(at)
+
+
+class Reader:
+    """Reads messages and indexes of one shard. Belongs to the loop; its own thread does what takes long.
+
+    `on_done` of every request is called in the loop, at once or later.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        journal: Journal,
+        master: MasterKey,
+        *,
+        thread: Executor,
+        to_loop: Callable[..., Any],
+        fail: Callable[[BaseException], None],
+    ) -> None:
+        self.cache = LetterCache()
+        self._journal = journal
+        self._master = master
+        self._at_once = Disk(root)  # used in the loop
+        self._in_thread = Disk(root)  # used in the thread
+        self._thread = thread
+        self._to_loop = to_loop
+        self._fail = fail
+        self._indexes: dict[str, SegmentIndex] = {}  # loaded ones, least recently loaded first
+        self._ciphers: dict[str, Cipher] = {}  # of segments of earlier starts
+
+    def close(self) -> None:
+        self._at_once.close()
+        self._in_thread.close()
+
+    # letters
+
+    def letters(self, wanted: Wanted, on_done: Callable[[list[Letter]], None]) -> None:
+        cached = [self.cache.get(at) for _, at in wanted]
+        if None not in cached:
+            on_done([letter for letter in cached if letter is not None])
+            return
+        missing = [place for place, letter in zip(wanted, cached, strict=True) if letter is None]
+
+        def merge(messages: list[Message]) -> None:
+            found = iter(messages)
+            on_done([letter if letter is not None else _letter(next(found)) for letter in cached])
+
+        self.messages(missing, merge)
+
+    def messages(self, wanted: Wanted, on_done: Callable[[list[Message]], None]) -> None:
+        """Whole records, read from the log."""
+        located = self._locate(wanted)
+        if isinstance(located, IndexNeeded):
+            self._load_index(located.stem, lambda: self.messages(wanted, on_done))
+            return
+        data = [self._at_once.read_now(place.path, place.offset, place.length) for place in located]
+        if None not in data:
+            on_done(self._open(wanted, located, [each for each in data if each is not None]))
+            return
+        self._later(
+            lambda: [self._in_thread.execute(Read(place.path, place.offset, place.length)) for place in located],
+            lambda read: on_done(self._open(wanted, located, read)),
+        )
+
+    def _locate(self, wanted: Wanted) -> list[Location] | IndexNeeded:
+        located = []
+        for lane, at in wanted:
+            place = self._journal.locate(lane, at, self._indexes)
+            if isinstance(place, IndexNeeded):
+                return place
+            located.append(place)
+        return located
+
+    def _open(self, wanted: Wanted, located: list[Location], data: list[bytes]) -> list[Message]:
+        messages = []
+        for (_, at), place, each in zip(wanted, located, data, strict=True):
+            try:
+                messages.append(decode_message(each, place.epoch, at, cipher=self._cipher(place.stem)))
+            except (ValueError, IndexError) as problem:
+                raise CorruptLog(
+                    f"{place.path} bytes {place.offset}–{place.offset + place.length}: {problem}"
+                ) from None
+        return messages
+
+    def _cipher(self, stem: str) -> Cipher:
+        cipher = self._journal.ciphers.get(stem) or self._ciphers.get(stem)
+        if cipher is None:
+            wrapped = self._at_once.execute(Read(key_path(stem), 0, 1024))
+            cipher = self._ciphers[stem] = self._master.cipher(wrapped)
+        return cipher
+
+    # headers
+
+    def headers(self, need: Need, on_done: Callable[[Found], None]) -> None:
+        found = self._journal.headers(need, self._indexes)
+        if isinstance(found, IndexNeeded):
+            self._load_index(found.stem, lambda: self.headers(need, on_done))
+        else:
+            on_done(found)
+
+    def _load_index(self, stem: str, on_done: Callable[[], None]) -> None:
+        segment = next(each for each in self._journal.segments if each.stem == stem)
+
+        def keep(index: SegmentIndex) -> None:
+            if len(self._indexes) >= INDEXES_MAX:
+                del self._indexes[next(iter(self._indexes))]
+            self._indexes[stem] = index
+            on_done()
+
+        self._later(lambda: self._in_thread.run(load_index(self._journal.shard, segment)), keep)
+
+    def _later(self, work: Callable[[], Any], on_done: Callable[[Any], None]) -> None:
+        def finish(future: Future[Any]) -> None:
+            self._to_loop(self._finish, future, on_done)
+
+        self._thread.submit(work).add_done_callback(finish)
+
+    def _finish(self, future: Future[Any], on_done: Callable[[Any], None]) -> None:
+        problem = future.exception()
+        if problem is not None:
+            self._fail(problem)
+        else:
+            on_done(future.result())
+
+
+def places(lane: LaneId, headers: Iterable[Header]) -> Wanted:
+    return [(lane, header.at) for header in headers]
+
+
+def _letter(message: Message) -> Letter:
+    if isinstance(message, Sent) or message.message_id == NO_DIGEST:
+        return Letter(message.content, message.wall)
+    return Letter(message.content, WallMs(message.wall), message.message_id)

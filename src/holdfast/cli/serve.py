@@ -1,0 +1,229 @@
+"""`holdfast serve`: the only place where the parts meet.
+
+folder locked ─▶ keys ─▶ shards recovered ─▶ queues loaded ─▶ loose lanes dropped ─▶ port opened ─▶ … ─▶ drained
+"""
+
+import asyncio
+import gc
+import ipaddress
+import os
+import resource
+import secrets
+import signal
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from holdfast.backend.host import DataFolderError, Host, lock_folder, stop_now
+from holdfast.core.errors import CorruptLog
+from holdfast.core.types import ShardId
+from holdfast.frontend.locate import Directory
+from holdfast.frontend.queues import Queues
+from holdfast.frontend.server import Server
+from holdfast.frontend.service import Service
+from holdfast.protocol.names import Site
+from holdfast.runtime.crypto import KeyFileError, MasterKey, create_key, read_key
+from holdfast.stores.sqlite import Catalogue, CatalogueError
+
+DRAIN_S = 5.0  # how long requests in flight may take when the process is asked to end
+SWITCH_INTERVAL_S = (
+    0.0005  # a busy loop gives the writer thread its turn so soon; the default of 5 ms delays every sync
+)
+
+
+class StartError(Exception):
+    """Why Holdfast does not start, and what to do."""
+
+
+class Settings(msgspec.Struct, frozen=True):
+    data: Path
+    host: str
+    port: int
+    is_strict: bool = True
+    ready_file: Path | None = None
+    shards: int = 1
+
+    @classmethod
+    def checked(
+        cls,
+        *,
+        data: Path,
+        listen: str,
+        is_open_to_all: bool,
+        is_strict: bool,
+        ready_file: Path | None,
+        shards: int,
+    ) -> "Settings":
+        if not __debug__:
+            raise StartError("Python runs with -O, which removes the checks that protect messages. Start it without.")
+        host, colon, port = listen.rpartition(":")
+        if not colon or not port.isdigit() or int(port) > 65_535:
+            raise StartError(f"--listen {listen} is not HOST:PORT; for example 127.0.0.1:9324.")
+        host = host.strip("[]")
+        if not is_open_to_all:
+            raise StartError(
+                "this version cannot check signatures yet. Start it with --no-auth, which accepts every request, "
+                "on an address that only this machine can reach."
+            )
+        if not _is_loopback(host):
+            raise StartError(
+                f"--no-auth accepts requests from anybody, and {host} can be reached from other machines. "
+                "Listen on 127.0.0.1 or ::1."
+            )
+        return cls(data.absolute(), host, int(port), is_strict, ready_file, shards)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def run(settings: Settings) -> None:
+    """Serves until SIGTERM or SIGINT."""
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
+    _raise_file_limit()
+    try:
+        _runner()(_serve(settings))
+    except (DataFolderError, KeyFileError, CatalogueError) as problem:
+        raise StartError(str(problem)) from None
+    except CorruptLog as problem:
+        raise StartError(f"the log is damaged, and serving it would lose messages: {problem}") from None
+
+
+def _runner() -> Callable[[Any], Any]:
+    try:
+        import uvloop  # noqa: PLC0415 - not on every platform
+    except ImportError:
+        return asyncio.run
+    return uvloop.run
+
+
+def _raise_file_limit() -> None:
+    """Each connection is a descriptor."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+class _Keys(msgspec.Struct, frozen=True):
+    master: MasterKey
+    receipt: bytes
+
+
+def _load_keys(data: Path) -> _Keys:
+    """Made at the first start. Later a missing one is not replaced: it would make the old messages unreadable."""
+    master, receipts = data / "master.key", data / "receipt.key"
+    if not master.exists():
+        if (data / "shards").exists():
+            raise KeyFileError(f"{master} is missing beside data that was written with it. Put it back.")
+        create_key(master)
+    if not receipts.exists():
+        create_key(receipts)
+    return _Keys(MasterKey(read_key(master)), read_key(receipts))
+
+
+def _open_folder(data: Path) -> int:
+    try:
+        data.mkdir(parents=True, exist_ok=True, mode=0o700)
+        return lock_folder(data)
+    except OSError as problem:
+        raise DataFolderError(
+            f"{data} cannot be used: {problem.strerror}. Choose another folder with --data."
+        ) from None
+
+
+async def _serve(settings: Settings) -> None:
+    lock = _open_folder(settings.data)
+    asyncio.get_running_loop().set_exception_handler(_fatal)
+    keys = _load_keys(settings.data)
+    catalogue = Catalogue(settings.data / "catalogue.db")
+    host = Host(settings.data / "shards", keys.master)
+    shards = [ShardId(number) for number in range(1, settings.shards + 1)]
+    rows = catalogue.queues()
+    for line in host.open(sorted({*shards, *(row.shard for row in rows)})):
+        print(line, flush=True)
+    directory = Directory(Site(), receipt_key=keys.receipt)
+    directory.load(rows)
+    with ThreadPoolExecutor(1, thread_name_prefix="holdfast-catalogue") as thread:
+        queues = Queues(
+            directory,
+            catalogue,
+            host,
+            shards=shards,
+            is_strict=settings.is_strict,
+            in_thread=lambda work: asyncio.get_running_loop().run_in_executor(thread, work),
+            endpoint=f"http://{settings.host}:{settings.port}",
+        )
+        for lane, shard in catalogue.loose_lanes():
+            await queues.drop(lane, shard)
+        service = Service(directory, host, receipt_key=keys.receipt, others=queues.handlers)
+        await _listen(settings, service, host)
+    catalogue.close()
+    os.close(lock)
+
+
+async def _listen(settings: Settings, service: Service, host: Host) -> None:
+    server = Server(service.serve, boot=_boot())
+    try:
+        port = await server.listen(settings.host, settings.port)
+    except OSError as problem:
+        raise DataFolderError(
+            f"{settings.host}:{settings.port} cannot be listened on: {problem.strerror}. Choose another with --listen."
+        ) from None
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    _announce(settings, port)
+    gc.collect()
+    gc.freeze()  # what is there now stays; the collector need not look at it again
+    await stop.wait()
+    print("stopping: requests in flight are finished", flush=True)
+    await _drain(server, host)
+    print("stopped", flush=True)
+
+
+async def _drain(server: Server, host: Host) -> None:
+    server.drain()
+    try:
+        async with asyncio.timeout(DRAIN_S):
+            await host.drain()
+            await server.wait_empty()
+    except TimeoutError:
+        print("some clients did not take their answers in time", flush=True)
+    server.stop()
+    await host.close()
+
+
+def _boot() -> str:
+    """Distinguishes this process's request ids: the first parts of a UUID."""
+    digits = secrets.token_hex(10)
+    return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-8{digits[17:20]}-"
+
+
+def _announce(settings: Settings, port: int) -> None:
+    name = f"[{settings.host}]" if ":" in settings.host else settings.host
+    endpoint = f"http://{name}:{port}"
+    credentials = 'region_name="us-east-1", aws_access_key_id="any", aws_secret_access_key="any"'
+    print(f"Holdfast serves SQS at {endpoint}, messages in {settings.data}")
+    print("Requests are not authenticated: any keys are accepted.")
+    print(f'  boto3:   boto3.client("sqs", endpoint_url="{endpoint}", {credentials})')
+    print(
+        "  AWS CLI: AWS_ACCESS_KEY_ID=any AWS_SECRET_ACCESS_KEY=any AWS_DEFAULT_REGION=us-east-1 "
+        f"aws --endpoint-url {endpoint} sqs list-queues",
+        flush=True,
+    )
+    if settings.ready_file is not None:
+        temporary = settings.ready_file.with_name(settings.ready_file.name + ".tmp")
+        temporary.write_text(endpoint + "\n", encoding="utf-8")
+        temporary.rename(settings.ready_file)
+
+
+def _fatal(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Nothing may go wrong in the loop itself; if it does, the state in memory is not to be trusted."""
+    problem = context.get("exception")
+    stop_now(problem if isinstance(problem, BaseException) else RuntimeError(context.get("message")))

@@ -1,0 +1,100 @@
+"""One HTTP request and the place for its answer."""
+
+from collections.abc import Callable
+from typing import Protocol
+
+REASONS = {
+    200: "OK",
+    400: "Bad Request",
+    403: "Forbidden",
+    404: "Not Found",
+    405: "Method Not Allowed",
+    408: "Request Timeout",
+    413: "Content Too Large",
+    417: "Expectation Failed",
+    431: "Request Header Fields Too Large",
+    500: "Internal Server Error",
+    503: "Service Unavailable",
+}
+
+
+class Carrier(Protocol):
+    """The connection, as an exchange sees it."""
+
+    def deliver(self, exchange: "Exchange", answer: bytes) -> None: ...
+
+
+class Heads:
+    """The unchanging parts of answers. `turn_to` is called once a second, so that nothing formats a date per
+    request."""
+
+    __slots__ = ("_boot", "_common", "_count", "_ok")
+
+    def __init__(self, boot: str, date: str) -> None:
+        self._boot = boot  # makes request ids of different processes differ
+        self._count = 0
+        self.turn_to(date)
+
+    def turn_to(self, date: str) -> None:
+        common = f"Date: {date}\r\nContent-Type: application/x-amz-json-1.0\r\nx-amzn-RequestId: {self._boot}"
+        self._common = common.encode()
+        self._ok = f"HTTP/1.1 200 OK\r\n{common}".encode()
+
+    def success(self, body: bytes) -> bytes:
+        self._count += 1
+        return b"%b%012x\r\nContent-Length: %d\r\n\r\n%b" % (self._ok, self._count, len(body), body)
+
+    def build(self, status: int, body: bytes, *, headers: bytes = b"", is_last: bool, is_head: bool) -> bytes:
+        """`headers` are whole lines. The last answer of a connection says so."""
+        self._count += 1
+        line = f"HTTP/1.1 {status} {REASONS[status]}\r\n".encode()
+        ending = b"Connection: close\r\n" if is_last else b""
+        return b"%b%b%012x\r\n%b%bContent-Length: %d\r\n\r\n%b" % (
+            line,
+            self._common,
+            self._count,
+            headers,
+            ending,
+            len(body),
+            b"" if is_head else body,
+        )
+
+
+class Exchange:
+    """Owned by its connection until `answer` is called, which must happen exactly once; an answer to a client
+    that is gone is dropped."""
+
+    __slots__ = ("_carrier", "_heads", "body", "headers", "is_gone", "is_last", "method", "on_gone", "target")
+
+    def __init__(
+        self,
+        carrier: Carrier,
+        heads: Heads,
+        *,
+        method: bytes,
+        target: bytes,
+        headers: dict[bytes, bytes],
+        body: bytes,
+        is_last: bool,
+    ) -> None:
+        self._carrier = carrier
+        self._heads = heads
+        self.method = method
+        self.target = target
+        self.headers = headers  # names in lower case; repeated ones joined by commas
+        self.body = body
+        self.is_last = is_last  # the connection closes after this answer
+        self.is_gone = False
+        self.on_gone: Callable[[], None] | None = None  # called when the client leaves before the answer
+
+    def answer(self, body: bytes) -> None:
+        """Success."""
+        if self.is_last or self.method == b"HEAD":
+            self.answer_with(200, body)
+        else:
+            self._carrier.deliver(self, self._heads.success(body))
+
+    def answer_with(self, status: int, body: bytes, headers: bytes = b"") -> None:
+        is_head = self.method == b"HEAD"
+        answer = self._heads.build(status, body, headers=headers, is_last=self.is_last, is_head=is_head)
+        self._carrier.deliver(self, answer)

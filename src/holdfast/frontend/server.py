@@ -1,0 +1,360 @@
+"""HTTP/1.1 on the SQS port: our own small asyncio protocol on httptools.
+
+    bytes ──▶ parser ──▶ complete requests, in a queue ──▶ one exchange at a time ──▶ answer ──▶ next exchange
+
+Laws
+- Answers leave in the order of requests: a connection serves one exchange at a time, and stops reading while
+  another one waits behind it. So pipelining cannot reorder the effects of two sends.
+- Everything is bounded: head, body, what a connection may have buffered unread, connections themselves.
+- No task, future or timer per request or connection; one sweep a second looks for those that stall.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from email.utils import formatdate
+from typing import cast
+
+import httptools
+
+from holdfast.frontend.exchange import Exchange, Heads
+
+HEAD_BYTES_MAX = 16_384  # request line and headers; SigV4 with a session token needs about 3 KiB
+HEADERS_MAX = 64
+BODY_BYTES_MAX = 8_388_608  # a batch of 1 MiB, every character escaped as \uXXXX, fits
+CONNECTIONS_MAX = 20_000
+UNSENT_BYTES_MAX = 262_144  # an answer in the socket's buffer; more than this pauses the connection
+HEAD_TIMEOUT_S = 15  # from the first byte of a request to the end of its head
+BODY_TIMEOUT_S = 60
+IDLE_TIMEOUT_S = 300  # clients keep their connections for some minutes
+UNREAD_TIMEOUT_S = 30  # a client that does not read its answer for so long is cut
+
+LINGER_TIMEOUT_S = 3  # after a refusal: so long unread bytes are thrown away, else they would destroy the answer
+
+_IDLE, _HEAD, _BODY, _LINGER = 0, 1, 2, 3
+_TIMEOUT_S = (IDLE_TIMEOUT_S, HEAD_TIMEOUT_S, BODY_TIMEOUT_S, LINGER_TIMEOUT_S)
+Serve = Callable[[Exchange], None]
+
+
+class Server:
+    """Owns all connections of one listening socket. `serve` is called for each request and must see to it that
+    the exchange is answered."""
+
+    def __init__(self, serve: Serve, *, boot: str) -> None:
+        self.serve = serve
+        self.heads = Heads(boot, formatdate(usegmt=True))
+        self.connections: set[Connection] = set()
+        self.second = 0  # coarse clock, advanced by the sweep
+        self.is_draining = False
+        self._listener: asyncio.Server | None = None
+        self._sweeper: asyncio.TimerHandle | None = None
+        self._empty = asyncio.Event()
+
+    async def listen(self, host: str, port: int) -> int:
+        """Answers the port, chosen by the system when 0 is asked for."""
+        loop = asyncio.get_running_loop()
+        self._listener = await loop.create_server(lambda: Connection(self), host, port, backlog=1024)
+        self._sweep(loop)
+        return int(self._listener.sockets[0].getsockname()[1])
+
+    def _sweep(self, loop: asyncio.AbstractEventLoop) -> None:
+        """O(connections), once a second."""
+        self.second += 1
+        self.heads.turn_to(formatdate(usegmt=True))
+        for connection in list(self.connections):
+            connection.check_stall()
+        self._sweeper = loop.call_later(1, self._sweep, loop)
+
+    def drain(self) -> None:
+        """Accepts nothing new; connections close after the answer they owe."""
+        self.is_draining = True
+        if self._listener:
+            self._listener.close()
+        for connection in list(self.connections):
+            connection.drain()
+        self.note_closed()
+
+    async def wait_empty(self) -> None:
+        await self._empty.wait()
+
+    def stop(self) -> None:
+        """Cuts whatever is left."""
+        if self._sweeper:
+            self._sweeper.cancel()
+        for connection in list(self.connections):
+            connection.abort()
+
+    def note_closed(self) -> None:
+        if self.is_draining and not self.connections:
+            self._empty.set()
+
+
+class Connection(asyncio.Protocol):
+    __slots__ = (
+        "_body",
+        "_body_bytes",
+        "_current",
+        "_head_bytes",
+        "_headers",
+        "_is_advancing",
+        "_is_clogged",
+        "_is_closing",
+        "_is_paused",
+        "_owes_continue",
+        "_parser",
+        "_phase",
+        "_queue",
+        "_refusal",
+        "_server",
+        "_since",
+        "_target",
+        "_transport",
+    )
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._parser = httptools.HttpRequestParser(self)
+        self._transport: asyncio.Transport
+        # the request being read
+        self._phase = _IDLE
+        self._since = server.second
+        self._target = b""
+        self._headers: dict[bytes, bytes] = {}
+        self._head_bytes = 0
+        self._body: list[bytes] = []
+        self._body_bytes = 0
+        self._owes_continue = False
+        self._refusal: tuple[int, str] | None = None
+        # requests that are complete
+        self._current: Exchange | None = None
+        self._queue: deque[Exchange] = deque()
+        self._is_clogged = False  # the client does not read its answers
+        self._is_paused = False  # we do not read its requests
+        self._is_closing = False
+        self._is_advancing = False
+
+    # the transport
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        if self._server.is_draining or len(self._server.connections) >= CONNECTIONS_MAX:
+            self._transport.abort()
+            return
+        self._transport.set_write_buffer_limits(high=UNSENT_BYTES_MAX)
+        self._server.connections.add(self)
+
+    def connection_lost(self, _: Exception | None) -> None:
+        self._server.connections.discard(self)
+        self._is_closing = True
+        self._queue.clear()
+        exchange, self._current = self._current, None
+        if exchange is not None:
+            exchange.is_gone = True
+            if exchange.on_gone is not None:
+                exchange.on_gone()
+        self._server.note_closed()
+
+    def data_received(self, data: bytes) -> None:
+        if self._is_deaf():
+            return
+        was_in_head = self._phase == _HEAD
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            pass  # refused when its head was complete
+        except httptools.HttpParserError as problem:
+            self._refuse(400, f"The request is not HTTP/1.1: {problem}")
+        if was_in_head and self._phase == _HEAD:
+            self._grow_head(len(data))
+        if self._refusal is not None:
+            self._queue_refusal()
+        if self._queue:
+            self._advance()
+
+    def _is_deaf(self) -> bool:
+        return self._is_closing or self._refusal is not None
+
+    def pause_writing(self) -> None:
+        self._is_clogged = True
+        self._since = self._server.second
+
+    def resume_writing(self) -> None:
+        self._is_clogged = False
+        self._since = self._server.second
+        self._advance()
+
+    def check_stall(self) -> None:
+        """Cuts a client that does not read; closes one that does not finish its request, or is idle."""
+        waited = self._server.second - self._since
+        if self._is_clogged:
+            if waited > UNREAD_TIMEOUT_S:
+                self.abort()
+        elif self._current is None and waited > _TIMEOUT_S[self._phase]:
+            if self._phase in (_IDLE, _LINGER):
+                self.abort()
+            else:
+                self._refuse(408, "The request did not arrive in time.")
+                self._queue_refusal()
+                self._advance()
+
+    def drain(self) -> None:
+        if self._current is not None:
+            self._current.is_last = True
+        elif self._phase in (_IDLE, _LINGER):
+            self._close()
+
+    def abort(self) -> None:
+        self._is_closing = True
+        self._transport.abort()
+
+    def _close(self) -> None:
+        self._is_closing = True
+        self._transport.close()
+
+    # the parser
+
+    def on_message_begin(self) -> None:
+        self._phase = _HEAD
+        self._since = self._server.second
+        self._headers = {}
+        self._head_bytes = 0
+        self._target = b""
+
+    def on_url(self, url: bytes) -> None:
+        self._target += url
+        self._grow_head(len(url))
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._grow_head(len(name) + len(value))
+        headers = self._headers
+        name = name.lower()
+        if name in headers:
+            value = headers[name] + b"," + value
+        headers[name] = value
+
+    def on_headers_complete(self) -> None:
+        self._phase = _BODY
+        self._since = self._server.second
+        headers = self._headers
+        length = headers.get(b"content-length", b"0")
+        if length.isdigit() and int(length) > BODY_BYTES_MAX:
+            self._refuse(413, f"The body is longer than {BODY_BYTES_MAX} bytes.")
+        if self._parser.should_upgrade():
+            self._refuse(400, "This server speaks HTTP/1.1 only; send the request without the header Upgrade.")
+        if b"expect" in headers and self._refusal is None:
+            self._expect(headers[b"expect"])
+
+    def _expect(self, expectation: bytes) -> None:
+        if expectation.lower() != b"100-continue":
+            self._refuse(417, "The only expectation that is met is 100-continue.")
+        else:
+            self._owes_continue = True
+            self._advance()
+
+    def on_body(self, body: bytes) -> None:
+        self._body_bytes += len(body)
+        if self._body_bytes <= BODY_BYTES_MAX:
+            self._body.append(body)
+        else:
+            self._refuse(413, f"The body is longer than {BODY_BYTES_MAX} bytes.")
+
+    def on_message_complete(self) -> None:
+        if self._refusal is not None:
+            return
+        parts = self._body
+        body = parts[0] if len(parts) == 1 else b"".join(parts)
+        self._add(self._parser.get_method(), body, is_last=not self._parser.should_keep_alive())
+        self._phase = _IDLE
+        self._since = self._server.second
+        self._body = []
+        self._body_bytes = 0
+        self._owes_continue = False
+
+    def _grow_head(self, length: int) -> None:
+        self._head_bytes += length
+        if self._head_bytes > HEAD_BYTES_MAX or len(self._headers) > HEADERS_MAX:
+            limit = f"{HEAD_BYTES_MAX} bytes or {HEADERS_MAX} headers"
+            self._refuse(431, f"The head of the request is longer than {limit}.")
+
+    def _refuse(self, status: int, text: str) -> None:
+        """Nothing after this is read; the refusal itself waits its turn."""
+        if self._refusal is None:
+            self._refusal = (status, text)
+
+    # exchanges
+
+    def _add(self, method: bytes, body: bytes, *, is_last: bool) -> None:
+        server = self._server
+        exchange = Exchange(
+            self,
+            server.heads,
+            method=method,
+            target=self._target,
+            headers=self._headers,
+            body=body,
+            is_last=is_last or server.is_draining or self._parser.get_http_version() == "1.0",
+        )
+        self._queue.append(exchange)
+
+    def _queue_refusal(self) -> None:
+        self._add(b"", b"", is_last=True)
+        self._pause()
+
+    def _advance(self) -> None:
+        """Starts the next exchange if nothing stands before it. Reads on when none waits."""
+        if self._is_advancing:
+            return
+        self._is_advancing = True
+        while self._queue and self._current is None and not (self._is_clogged or self._is_closing):
+            exchange = self._current = self._queue.popleft()
+            if exchange.method:
+                self._server.serve(exchange)
+            else:
+                self._answer_refusal(exchange)
+        self._is_advancing = False
+        if self._is_closing:
+            return
+        if self._queue:
+            self._pause()
+        elif self._is_paused and self._refusal is None:
+            self._resume()
+        if self._owes_continue and self._current is None and not self._queue:
+            self._owes_continue = False
+            self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+
+    def _pause(self) -> None:
+        if not self._is_paused:
+            self._is_paused = True
+            self._transport.pause_reading()
+
+    def _resume(self) -> None:
+        self._is_paused = False
+        self._transport.resume_reading()
+
+    def _answer_refusal(self, exchange: Exchange) -> None:
+        assert self._refusal is not None
+        status, text = self._refusal
+        exchange.answer_with(status, b'{"message":"%b"}' % text.replace('"', "'").encode())
+
+    def deliver(self, exchange: Exchange, answer: bytes) -> None:
+        if exchange is not self._current:
+            assert exchange.is_gone, "an exchange was answered twice"
+            return
+        self._current = exchange.on_gone = None
+        self._since = self._server.second
+        self._transport.write(answer)
+        if exchange.is_last:
+            self._finish()
+        elif self._queue or self._is_paused or self._owes_continue:
+            self._advance()
+
+    def _finish(self) -> None:
+        """The last answer is written. After a refusal the client may still be sending."""
+        self._queue.clear()
+        if self._refusal is None:
+            self._close()
+            return
+        self._phase = _LINGER
+        self._transport.write_eof()
+        if self._is_paused:
+            self._resume()

@@ -1,0 +1,170 @@
+"""From an exchange to commands: decode, find the queue, submit. One method per action on messages; actions on queues
+are in queues.py.
+
+Nothing here waits: an answer comes back through a Call (forward.py).
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from holdfast.core import limits, receipt
+from holdfast.core.command import ChangeVisibility, Command, Delete
+from holdfast.core.errors import HoldfastError, InvalidParameterValue, MissingParameter
+from holdfast.core.types import Kind
+from holdfast.frontend.exchange import Exchange
+from holdfast.frontend.forward import (
+    Batch,
+    PlainCall,
+    PlainEntryCall,
+    ReceiveCall,
+    SendCall,
+    SendEntryCall,
+    fail,
+    refuse,
+)
+from holdfast.frontend.locate import Directory, Queue
+from holdfast.protocol import actions, batches, messages, receives
+from holdfast.protocol.actions import UnknownOperation, required
+from holdfast.runtime.rpc import Backend
+
+Handler = Callable[[Any, Exchange], None]
+
+
+class Service:
+    """`others` handles the actions that this class does not."""
+
+    def __init__(
+        self,
+        directory: Directory,
+        backend: Backend,
+        *,
+        receipt_key: bytes,
+        others: dict[type[actions.Request], Handler],
+    ) -> None:
+        self._directory = directory
+        self._backend = backend
+        self._receipt_key = receipt_key
+        self._sender = directory.site.account.encode()  # without authentication there is only the account
+        self._handlers: dict[type[actions.Request], Handler] = {
+            actions.SendMessage: self._send,
+            actions.SendMessageBatch: self._send_batch,
+            actions.ReceiveMessage: self._receive,
+            actions.DeleteMessage: self._delete,
+            actions.DeleteMessageBatch: self._delete_batch,
+            actions.ChangeMessageVisibility: self._change,
+            actions.ChangeMessageVisibilityBatch: self._change_batch,
+            **others,
+        }
+
+    def serve(self, exchange: Exchange) -> None:
+        """The root of a request: whatever goes wrong becomes its answer."""
+        try:
+            if exchange.method != b"POST":
+                raise UnknownOperation("Send requests with the method POST.")
+            request = actions.decode(exchange.headers.get(b"x-amz-target", b""), exchange.body)
+            self._handlers[type(request)](request, exchange)
+        except HoldfastError as error:
+            refuse(exchange, error)
+        except Exception:  # noqa: BLE001 - a mistake of ours in one request must not end the others
+            fail(exchange)
+
+    def _queue(self, reference: str | None, exchange: Exchange) -> Queue:
+        """Named by the request, else by the path it was sent to."""
+        if reference is None and exchange.target.count(b"/") >= 2:
+            reference = exchange.target.partition(b"?")[0].decode("latin-1")
+        return self._directory.find(reference)
+
+    # sending
+
+    def _send(self, request: actions.SendMessage, exchange: Exchange) -> None:
+        queue = self._queue(request.queue_url, exchange)
+        parcel = messages.parcel(
+            request, queue.lane, queue.config, sender=self._sender, is_plain=b"\\" not in exchange.body
+        )
+        self._backend.submit(queue.shard, parcel.command, SendCall(exchange, parcel, queue))
+
+    def _send_batch(self, request: actions.SendMessageBatch, exchange: Exchange) -> None:
+        queue = self._queue(request.queue_url, exchange)
+        entries = batches.check(request.entries, "SendMessageBatch")
+        if queue.config.kind is Kind.FIFO:
+            for _, entry in entries:
+                messages.check_fifo(entry, queue.config, is_batch=True)
+        is_plain = b"\\" not in exchange.body
+        parcels = [self._parcel(entry, queue, is_plain=is_plain) for _, entry in entries]
+        batches.check_bytes([each.command.size for each in parcels if isinstance(each, messages.Parcel)])
+        batch = Batch(exchange, [name for name, _ in entries])
+        for index, parcel in enumerate(parcels):
+            if isinstance(parcel, HoldfastError):
+                batch.put(index, parcel)
+            else:
+                self._backend.submit(queue.shard, parcel.command, SendEntryCall(batch, index, parcel, queue))
+
+    def _parcel(self, entry: actions.SendEntry, queue: Queue, *, is_plain: bool) -> messages.Parcel | HoldfastError:
+        try:
+            return messages.parcel(
+                entry, queue.lane, queue.config, sender=self._sender, is_plain=is_plain, is_batch=True
+            )
+        except HoldfastError as error:
+            return error
+
+    # receiving
+
+    def _receive(self, request: actions.ReceiveMessage, exchange: Exchange) -> None:
+        queue = self._queue(request.queue_url, exchange)
+        command = receives.command(request, queue.lane, queue.config)
+        wait_s = receives.wait_s(request, queue.wait_s)
+        call = ReceiveCall(exchange, queue, receives.view(request), self._backend)
+        if wait_s:
+            exchange.on_gone = call.client_gone
+        self._backend.submit(queue.shard, command, call, wait_s)
+
+    # deleting and changing
+
+    def _deletion(self, request: actions.DeleteMessage | actions.DeleteEntry, queue: Queue) -> Command:
+        handle = required(request.receipt_handle, "ReceiptHandle")
+        return Delete(queue.lane, receipt.decode(handle, self._receipt_key, lane=queue.lane))
+
+    def _change_of(self, request: actions.ChangeMessageVisibility | actions.ChangeEntry, queue: Queue) -> Command:
+        handle, timeout_s = required(request.receipt_handle, "ReceiptHandle"), request.visibility_timeout
+        if timeout_s is None:
+            raise MissingParameter("The request must contain the parameter VisibilityTimeout.")
+        if not 0 <= timeout_s <= limits.VISIBILITY_MAX_S:
+            raise InvalidParameterValue(
+                f"Value {timeout_s} for parameter VisibilityTimeout is invalid. Reason: VisibilityTimeout must be "
+                "an integer between 0 and 43200."
+            )
+        return ChangeVisibility(queue.lane, receipt.decode(handle, self._receipt_key, lane=queue.lane), timeout_s)
+
+    def _delete(self, request: actions.DeleteMessage, exchange: Exchange) -> None:
+        queue = self._queue(request.queue_url, exchange)
+        self._backend.submit(queue.shard, self._deletion(request, queue), PlainCall(exchange))
+
+    def _change(self, request: actions.ChangeMessageVisibility, exchange: Exchange) -> None:
+        queue = self._queue(request.queue_url, exchange)
+        self._backend.submit(queue.shard, self._change_of(request, queue), PlainCall(exchange))
+
+    def _delete_batch(self, request: actions.DeleteMessageBatch, exchange: Exchange) -> None:
+        queue = self._queue(request.queue_url, exchange)
+        entries = batches.check(request.entries, "DeleteMessageBatch")
+        self._submit_batch(exchange, queue, entries, self._deletion)
+
+    def _change_batch(self, request: actions.ChangeMessageVisibilityBatch, exchange: Exchange) -> None:
+        queue = self._queue(request.queue_url, exchange)
+        entries = batches.check(request.entries, "ChangeMessageVisibilityBatch")
+        self._submit_batch(exchange, queue, entries, self._change_of)
+
+    def _submit_batch(
+        self,
+        exchange: Exchange,
+        queue: Queue,
+        entries: list[tuple[str, Any]],
+        command_of: Callable[[Any, Queue], Command],
+    ) -> None:
+        batch = Batch(exchange, [name for name, _ in entries])
+        for index, (_, entry) in enumerate(entries):
+            try:
+                command = command_of(entry, queue)
+            except HoldfastError as error:
+                batch.put(index, error)
+            else:
+                self._backend.submit(queue.shard, command, PlainEntryCall(batch, index))

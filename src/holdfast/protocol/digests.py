@@ -1,0 +1,35 @@
+"""The MD5 sums that SQS clients check: of a body, and of message attributes.
+
+Attributes are hashed in the order of their names, each as
+
+    u32 length, name | u32 length, data type | u8 1 for text, 2 for binary | u32 length, value
+
+with big-endian lengths and text as UTF-8.
+"""
+
+import hashlib
+import struct
+from collections.abc import Iterable
+
+_length = struct.Struct(">I").pack
+_TEXT, _BINARY = b"\x01", b"\x02"
+
+
+def body_md5(body: bytes) -> str:
+    return hashlib.md5(body, usedforsecurity=False).hexdigest()
+
+
+def attributes_md5(attributes: Iterable[tuple[str, str, str | bytes]]) -> str:
+    """Of (name, data type, value). O(n log n) in the number of attributes, linear in their size."""
+    parts: list[bytes] = []
+    for name, data_type, value in sorted(attributes):
+        _add(parts, name.encode())
+        _add(parts, data_type.encode())
+        parts.append(_BINARY if isinstance(value, bytes) else _TEXT)
+        _add(parts, value if isinstance(value, bytes) else value.encode())
+    return hashlib.md5(b"".join(parts), usedforsecurity=False).hexdigest()
+
+
+def _add(parts: list[bytes], data: bytes) -> None:
+    parts.append(_length(len(data)))
+    parts.append(data)

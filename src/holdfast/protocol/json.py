@@ -1,0 +1,76 @@
+"""The JSON dialect's answers, as bytes built once, and its errors.
+
+An error is a body {"__type": …, "message": …}, its HTTP status, and the header x-amzn-query-error, from which clients
+take the code of the older Query dialect.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from holdfast.core.command import Accepted
+from holdfast.core.errors import HoldfastError
+from holdfast.core.limits import SEQUENCE_BASE
+from holdfast.protocol.actions import InvalidAction, MalformedRequest, UnknownOperation
+from holdfast.protocol.messages import Parcel
+
+CONTENT_TYPE = b"application/x-amz-json-1.0"
+NOTHING = b"{}"
+EMPTY_RECEIVE = b"{}"
+
+_SQS = "com.amazonaws.sqs#"
+_SERVICE = "com.amazon.coral.service#"
+encode = msgspec.json.Encoder().encode
+Outcome = tuple[str, bytes | HoldfastError]  # of one batch entry: its id, and its reply's members or why not
+
+
+def error_body(error: HoldfastError) -> bytes:
+    is_ours = isinstance(error, InvalidAction | MalformedRequest | UnknownOperation)
+    kind = (_SERVICE if is_ours else _SQS) + error.code
+    return encode({"__type": kind, "message": error.message})
+
+
+def error_header(error: HoldfastError) -> bytes:
+    """The value of x-amzn-query-error."""
+    return f"{error.query_code};{error.fault}".encode()
+
+
+def sent(accepted: Accepted, parcel: Parcel, *, message_id: str, is_fifo: bool) -> bytes:
+    """The answer to SendMessage, and with an Id in front a successful entry of a batch."""
+    text = f'{{"MessageId":"{message_id}","MD5OfMessageBody":"{parcel.body_md5}"'
+    if parcel.attributes_md5:
+        text += f',"MD5OfMessageAttributes":"{parcel.attributes_md5}"'
+    if parcel.system_md5:
+        text += f',"MD5OfMessageSystemAttributes":"{parcel.system_md5}"'
+    if is_fifo:
+        text += f',"SequenceNumber":"{SEQUENCE_BASE + accepted.seq}"'
+    return (text + "}").encode()
+
+
+def batch(outcomes: Sequence[Outcome]) -> bytes:
+    """Successful and Failed, each absent when empty. Ids need no escaping."""
+    successful, failed = [], []
+    for name, outcome in outcomes:
+        if isinstance(outcome, HoldfastError):
+            failed.append(_failed(name, outcome))
+        elif outcome == NOTHING:
+            successful.append(f'{{"Id":"{name}"}}'.encode())
+        else:
+            successful.append(f'{{"Id":"{name}",'.encode() + outcome[1:])
+    members = []
+    if successful:
+        members.append(b'"Successful":[' + b",".join(successful) + b"]")
+    if failed:
+        members.append(b'"Failed":[' + b",".join(failed) + b"]")
+    return b"{" + b",".join(members) + b"}"
+
+
+def _failed(name: str, error: HoldfastError) -> bytes:
+    entry: dict[str, Any] = {
+        "Id": name,
+        "SenderFault": error.fault == "Sender",
+        "Code": error.query_code,
+        "Message": error.message,
+    }
+    return encode(entry)

@@ -1,0 +1,226 @@
+"""What a message must look like to be sent, and how it becomes a command. Rules that need only the request and the
+queue's configuration; those that need the queue's state are the core's.
+"""
+
+import hashlib
+import re
+
+import msgspec
+
+from holdfast.core import limits
+from holdfast.core.command import Send
+from holdfast.core.errors import (
+    HoldfastError,
+    InvalidMessageContents,
+    InvalidParameterValue,
+    UnsupportedOperation,
+)
+from holdfast.core.types import Kind, LaneConfig, LaneId
+from holdfast.protocol import content, digests
+from holdfast.protocol.actions import Attributes, AttributeValue, Outgoing, required
+
+ATTRIBUTES_MAX = 10  # message attributes of one message
+ATTRIBUTE_NAME_MAX = 256
+
+_IDENTIFIER = re.compile(r"[!-~]{1,128}").fullmatch  # letters, digits and punctuation
+_ATTRIBUTE_NAME = re.compile(r"[\w.-]+").fullmatch
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?").fullmatch
+_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]").search
+_CONTROLS = bytes(each for each in range(32) if each not in b"\t\n\r")
+_escape = msgspec.json.Encoder().encode
+
+
+class Parcel(msgspec.Struct, frozen=True, gc=False):
+    """A message ready to be sent, and what the reply says about it."""
+
+    command: Send
+    body_md5: str
+    attributes_md5: str = ""
+    system_md5: str = ""
+
+
+def parcel(
+    message: Outgoing, lane: LaneId, config: LaneConfig, *, sender: bytes, is_plain: bool, is_batch: bool = False
+) -> Parcel:
+    """`is_plain`: the request has no backslash, so its strings are their own escaped form and hold no control
+    characters. O(size of the message)."""
+    text = required(message.message_body, "MessageBody")
+    if not is_plain or not text.isascii():
+        check_characters(text)
+    body = text.encode()
+    group, deduplication_id, delay_s = _queue_rules(message, config, is_batch=is_batch)
+    size, extras, system_md5 = len(body), content.NO_EXTRAS, ""
+    if message.message_attributes or message.message_system_attributes:
+        added, packed, attributes_md5 = pack_attributes(message.message_attributes or {})
+        trace_header, system_md5 = _trace_header(message.message_system_attributes or {})
+        size += added
+        shown_id = deduplication_id or _content_id(body, config)
+        extras = content.Extras(group, shown_id, trace_header, attributes_md5, packed)
+    elif group or deduplication_id or config.content_deduplication:
+        extras = content.Extras(group, deduplication_id or _content_id(body, config))
+    check_size(size, config, is_batch=is_batch)
+    body_md5 = digests.body_md5(body)
+    escaped = body if is_plain else _escape(text)[1:-1]
+    stored = content.pack(escaped, body_md5, sender=sender, extras=extras)
+    command = Send(lane, body, stored, size, group, deduplication_id, delay_s)
+    return Parcel(command, body_md5, extras.attributes_md5, system_md5)
+
+
+def _content_id(body: bytes, config: LaneConfig) -> str:
+    return hashlib.sha256(body).hexdigest() if config.content_deduplication else ""
+
+
+def check_characters(text: str) -> None:
+    """Only what XML 1.0 can carry."""
+    if text.isascii():
+        data = text.encode()
+        is_valid = len(data.translate(None, _CONTROLS)) == len(data)
+    else:
+        is_valid = not _NOT_XML(text)
+    if not is_valid:
+        raise InvalidMessageContents(
+            "Invalid characters found. Valid unicode characters are #x9 | #xA | #xD | #x20 to #xD7FF | "
+            "#xE000 to #xFFFD | #x10000 to #x10FFFF."
+        )
+
+
+def check_size(size: int, config: LaneConfig, *, is_batch: bool) -> None:
+    if size > config.message_bytes_max:
+        verb = "cannot be validated" if is_batch else "are invalid"
+        raise InvalidParameterValue(
+            f"One or more parameters {verb}. Reason: Message must be shorter than {config.message_bytes_max} bytes."
+        )
+
+
+def _queue_rules(message: Outgoing, config: LaneConfig, *, is_batch: bool) -> tuple[str, str, int | None]:
+    """Group, deduplication id and delay as this kind of queue accepts them."""
+    group, deduplication_id, delay_s = (
+        message.message_group_id,
+        message.message_deduplication_id,
+        message.delay_seconds,
+    )
+    if group is not None:
+        check_identifier(group, "MessageGroupId")
+    if deduplication_id is not None:
+        check_identifier(deduplication_id, "MessageDeduplicationId")
+    if delay_s is not None and not 0 <= delay_s <= limits.DELAY_MAX_S:
+        raise InvalidParameterValue(
+            f"Value {delay_s} for parameter DelaySeconds is invalid. Reason: DelaySeconds must be >= 0 and <= 900."
+        )
+    if config.kind is not Kind.FIFO:
+        if deduplication_id is not None and not config.request_deduplication:
+            raise wrong_kind(deduplication_id, "MessageDeduplicationId")
+        return group or "", deduplication_id or "", delay_s
+    if delay_s:
+        raise wrong_kind(delay_s, "DelaySeconds")
+    check_fifo(message, config, is_batch=is_batch)
+    return group or "", deduplication_id or "", None
+
+
+def check_fifo(message: Outgoing, config: LaneConfig, *, is_batch: bool) -> None:
+    """A FIFO queue needs a group, and something to tell duplicates by."""
+    if message.message_group_id is None and is_batch:
+        raise InvalidParameterValue("The request must contain the parameter MessageGroupId.")
+    required(message.message_group_id, "MessageGroupId")
+    if message.message_deduplication_id is None and not config.content_deduplication:
+        raise InvalidParameterValue(
+            "The queue should either have ContentBasedDeduplication enabled or "
+            "MessageDeduplicationId provided explicitly"
+        )
+
+
+def wrong_kind(value: object, name: str) -> HoldfastError:
+    return InvalidParameterValue(
+        f"Value {value} for parameter {name} is invalid. "
+        "Reason: The request include parameter that is not valid for this queue type."
+    )
+
+
+def check_identifier(value: str, name: str) -> None:
+    if not _IDENTIFIER(value):
+        raise InvalidParameterValue(
+            f"Value {value} for parameter {name} is invalid. Reason: {name} can only include alphanumeric "
+            "and punctuation characters. 1 to 128 in length."
+        )
+
+
+# Message attributes
+
+
+def pack_attributes(attributes: Attributes) -> tuple[int, bytes, str]:
+    """Their size as SQS counts it, the JSON that a receive returns, and their MD5."""
+    if not attributes:
+        return 0, b"", ""
+    if len(attributes) > ATTRIBUTES_MAX:
+        raise InvalidParameterValue(
+            f"Number of message attributes [{len(attributes)}] exceeds the allowed maximum [{ATTRIBUTES_MAX}]."
+        )
+    triples = [_checked(name, value) for name, value in attributes.items()]
+    size = sum(len(part.encode() if isinstance(part, str) else part) for each in triples for part in each)
+    return size, _escape(attributes), digests.attributes_md5(triples)
+
+
+def _checked(name: str, value: AttributeValue) -> tuple[str, str, str | bytes]:
+    _check_attribute_name(name)
+    if value.string_list_values or value.binary_list_values:
+        raise UnsupportedOperation("Message attribute list values in SendMessage operation are not supported.")
+    if not value.data_type:
+        raise InvalidParameterValue(f"The message attribute '{name}' must contain non-empty message attribute type.")
+    kind = value.data_type.partition(".")[0]
+    if kind not in ("String", "Number", "Binary") or len(value.data_type) > ATTRIBUTE_NAME_MAX:
+        raise InvalidParameterValue(
+            f"The type of message (user) attribute '{name}' is invalid. You must use only the following "
+            "supported type prefixes: Binary, Number, String."
+        )
+    if kind == "Binary":
+        if not value.binary_value:
+            raise _no_value(name, kind)
+        return name, value.data_type, value.binary_value
+    if not value.string_value:
+        raise _no_value(name, kind)
+    check_attribute_text(name, value.string_value, kind)
+    return name, value.data_type, value.string_value
+
+
+def check_attribute_text(name: str, text: str, kind: str) -> None:
+    try:
+        check_characters(text)
+    except InvalidMessageContents as problem:
+        raise InvalidParameterValue(problem.message) from None
+    if kind == "Number" and not _NUMBER(text):
+        raise InvalidParameterValue(f"Can't cast the value of message (user) attribute '{name}' to a number.")
+
+
+def _no_value(name: str, kind: str) -> HoldfastError:
+    return InvalidParameterValue(f"Message (user) attribute '{name}' must contain a non-empty value of type '{kind}'.")
+
+
+def _check_attribute_name(name: str) -> None:
+    if not name or len(name) > ATTRIBUTE_NAME_MAX:
+        raise InvalidParameterValue("Message (user) attribute names must be 1 to 256 characters long.")
+    if name.lower().startswith(("aws.", "amazon.")):
+        raise InvalidParameterValue(
+            "You can't use message attribute names beginning with 'AWS.' or 'Amazon.'. "
+            "These strings are reserved for internal use."
+        )
+    if not _ATTRIBUTE_NAME(name) or name[0] == "." or name[-1] == "." or ".." in name:
+        raise InvalidParameterValue(
+            f"The message attribute name '{name}' is invalid. It can contain letters, digits, hyphens, underscores "
+            "and single periods that neither begin nor end it."
+        )
+
+
+def _trace_header(attributes: Attributes) -> tuple[str, str]:
+    """The only system attribute that a client may send, and its MD5."""
+    if not attributes:
+        return "", ""
+    value = attributes.get("AWSTraceHeader")
+    if value is None or len(attributes) > 1:
+        other = next(name for name in attributes if name != "AWSTraceHeader")
+        raise InvalidParameterValue(f"Message system attribute name '{other}' is invalid.")
+    if value.data_type != "String" or not value.string_value:
+        raise InvalidParameterValue(
+            "Message (system) attribute 'AWSTraceHeader' must contain a non-empty value of type 'String'."
+        )
+    check_attribute_text("AWSTraceHeader", value.string_value, "String")
+    return value.string_value, digests.attributes_md5([("AWSTraceHeader", "String", value.string_value)])

@@ -1,0 +1,175 @@
+"""ReceiveMessage: what a client asks to see of a message, and the bytes that show it.
+
+The body and its MD5 are copied from the stored content; nothing is hashed or escaped again, unless a client asks for
+only some of the message attributes, whose MD5 is then another one.
+"""
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from holdfast.core import limits, receipt
+from holdfast.core.command import Delivered, Receive
+from holdfast.core.errors import InvalidAttributeName, InvalidParameterValue
+from holdfast.core.types import Kind, LaneConfig, LaneId, Receipt, ShardId, WallMs
+from holdfast.protocol import content, digests
+from holdfast.protocol.actions import Attributes, ReceiveMessage
+from holdfast.protocol.json import encode
+from holdfast.protocol.messages import check_identifier, wrong_kind
+
+_SYSTEM = frozenset(
+    "All SenderId SentTimestamp ApproximateReceiveCount ApproximateFirstReceiveTimestamp SequenceNumber "
+    "MessageDeduplicationId MessageGroupId AWSTraceHeader DeadLetterQueueSourceArn".split()
+)
+_EVERYTHING = ("All", ".*", "*")
+_decode_attributes = msgspec.json.Decoder(Attributes).decode
+
+
+class Handed(msgspec.Struct, frozen=True, gc=False):
+    """A message on its way to a client."""
+
+    delivered: Delivered
+    content: bytes
+    wall: WallMs
+    message_id: bytes  # empty: it follows from the header
+
+
+class View(msgspec.Struct, frozen=True, gc=False):
+    """Which attributes a receive returns."""
+
+    system: tuple[str, ...] = ()
+    attributes: tuple[str, ...] = ()
+
+
+class Origin(msgspec.Struct, frozen=True, gc=False):
+    """Where the messages of a receive come from."""
+
+    shard: ShardId
+    lane: LaneId
+    kind: Kind
+    receipt_key: bytes
+    arn_of: Callable[[int], str]  # packed address of a dead-letter source -> its queue's ARN, or empty
+
+
+PLAIN = View()
+
+
+def command(request: ReceiveMessage, lane: LaneId, config: LaneConfig) -> Receive:
+    count = _within(request.max_number_of_messages, "MaxNumberOfMessages", 1, limits.RECEIVE_COUNT_MAX)
+    timeout_s = _within(request.visibility_timeout, "VisibilityTimeout", 0, limits.VISIBILITY_MAX_S)
+    attempt_id = request.receive_request_attempt_id
+    if attempt_id is None:
+        return Receive(lane, 1 if count is None else count, timeout_s)
+    check_identifier(attempt_id, "ReceiveRequestAttemptId")
+    if config.kind is not Kind.FIFO:
+        raise wrong_kind(attempt_id, "ReceiveRequestAttemptId")
+    return Receive(lane, 1 if count is None else count, timeout_s, attempt_id)
+
+
+def wait_s(request: ReceiveMessage, default_s: int) -> int:
+    """What the request says, else the queue's own; 0 does not wait."""
+    value = _within(request.wait_time_seconds, "WaitTimeSeconds", 0, limits.WAIT_MAX_S)
+    return default_s if value is None else value
+
+
+def _within(value: int | None, name: str, smallest: int, largest: int) -> int | None:
+    if value is not None and not smallest <= value <= largest:
+        bounds = f">= {smallest} and <= {largest}" if smallest == 0 else f"between {smallest} and {largest}"
+        raise InvalidParameterValue(
+            f"Value {value} for parameter {name} is invalid. Reason: Must be {bounds}, if provided."
+        )
+    return value
+
+
+def view(request: ReceiveMessage) -> View:
+    system = (*(request.attribute_names or ()), *(request.message_system_attribute_names or ()))
+    if not system and not request.message_attribute_names:
+        return PLAIN
+    for name in system:
+        if name not in _SYSTEM:
+            raise InvalidAttributeName(f"Unknown Attribute {name}.")
+    return View(system, tuple(request.message_attribute_names or ()))
+
+
+def reply(messages: Sequence[Handed], origin: Origin, wanted: View) -> bytes:
+    """O(bytes of the messages)."""
+    if not messages:
+        return b"{}"
+    parts: list[bytes] = [b'{"Messages":[']
+    for message in messages:
+        _show(parts, message, origin, wanted)
+        parts.append(b"},")
+    parts[-1] = b"}]}"
+    return b"".join(parts)
+
+
+def _show(parts: list[bytes], message: Handed, origin: Origin, wanted: View) -> None:
+    header, stored = message.delivered.header, content.unpack(message.content)
+    handle = receipt.encode(
+        Receipt(origin.lane, header.seq, header.epoch, header.lsn, message.delivered.number), origin.receipt_key
+    )
+    if message.message_id:
+        name = receipt.message_id_text(message.message_id)
+    else:
+        name = receipt.message_id(origin.shard, header.epoch, header.lsn)
+    parts.append(
+        f'{{"MessageId":"{name}","ReceiptHandle":"{handle}","MD5OfBody":"{stored.body_md5.decode()}","Body":"'.encode()
+    )
+    parts.append(stored.body)
+    parts.append(b'"')
+    if wanted is PLAIN:
+        return
+    if wanted.attributes and stored.extras.attributes:
+        parts.append(_attributes(stored.extras, wanted.attributes))
+    if wanted.system:
+        shown = _system(message, stored, origin)
+        if "All" not in wanted.system:
+            shown = {each: shown[each] for each in wanted.system if each in shown}
+        if shown:
+            parts.append(b',"Attributes":' + encode(shown))
+
+
+def _system(message: Handed, stored: content.Content, origin: Origin) -> dict[str, str]:
+    delivered, extras = message.delivered, stored.extras
+    shown = {
+        "SenderId": stored.sender.decode(),
+        "SentTimestamp": str(message.wall),
+        "ApproximateReceiveCount": str(delivered.count),
+        "ApproximateFirstReceiveTimestamp": str(delivered.first_wall),
+    }
+    if origin.kind is Kind.FIFO:
+        shown["SequenceNumber"] = str(limits.SEQUENCE_BASE + delivered.header.seq)
+    if extras.group:
+        shown["MessageGroupId"] = extras.group
+    if extras.deduplication_id:
+        shown["MessageDeduplicationId"] = extras.deduplication_id
+    if extras.trace_header:
+        shown["AWSTraceHeader"] = extras.trace_header
+    if delivered.header.origin and (arn := origin.arn_of(delivered.header.origin)):
+        shown["DeadLetterQueueSourceArn"] = arn
+    return shown
+
+
+def _attributes(extras: content.Extras, wanted: tuple[str, ...]) -> bytes:
+    if any(name in _EVERYTHING for name in wanted):
+        return _attribute_members(extras.attributes, extras.attributes_md5)
+    everything = _decode_attributes(extras.attributes)
+    chosen = {name: value for name, value in everything.items() if _matches(name, wanted)}
+    if not chosen:
+        return b""
+    md5 = digests.attributes_md5(
+        (name, value.data_type or "", value.string_value or value.binary_value or "") for name, value in chosen.items()
+    )
+    return _attribute_members(encode(chosen), md5)
+
+
+def _attribute_members(attributes: bytes, md5: str) -> bytes:
+    return b',"MessageAttributes":' + attributes + f',"MD5OfMessageAttributes":"{md5}"'.encode()
+
+
+def _matches(name: str, wanted: tuple[str, ...]) -> bool:
+    """A filter is a whole name, or a prefix followed by `.*`."""
+    return any(
+        name == each or (each.endswith(".*") and name.startswith(each[:-1])) or name == each.removesuffix(".*")
+        for each in wanted
+    )

@@ -1,0 +1,97 @@
+"""Keys and ciphers. Everything in a segment's messages is sealed with AES-256-GCM.
+
+    DIR/master.key ──wraps──▶ shards/N/keys/STEM.key: one random data key per segment ──seals──▶ records
+    DIR/receipt.key ──authenticates──▶ receipt handles
+
+A key file is `magic 8 bytes | 32 bytes of key`. A wrapped key is AES key wrap (RFC 3394), 40 bytes, so a wrong master
+key is noticed at once. The nonce of a record is epoch(32) ‖ lsn(64); with one key per segment and one epoch per start
+it never comes twice.
+"""
+
+import os
+import struct
+from pathlib import Path
+from typing import Final
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.keywrap import InvalidUnwrap, aes_key_unwrap, aes_key_wrap
+
+KEY_BYTES: Final = 32
+MAGIC: Final = b"HFKEY\0\0\1"
+_nonce = struct.Struct(">IQ").pack
+
+
+class KeyFileError(Exception):
+    """A key file cannot be used; says what to do."""
+
+
+class SegmentCipher:
+    """Seals and opens the messages of one segment."""
+
+    __slots__ = ("_cipher",)
+
+    def __init__(self, key: bytes) -> None:
+        self._cipher = AESGCM(key)
+
+    def seal(self, epoch: int, lsn: int, content: bytes, clear: bytes) -> bytes:
+        return self._cipher.encrypt(_nonce(epoch, lsn), content, clear)
+
+    def open(self, epoch: int, lsn: int, sealed: bytes, clear: bytes) -> bytes:
+        try:
+            return self._cipher.decrypt(_nonce(epoch, lsn), sealed, clear)
+        except InvalidTag:
+            raise ValueError(f"record {lsn} of epoch {epoch} is not what was sealed") from None
+
+
+class MasterKey:
+    """Wraps the data keys of segments."""
+
+    __slots__ = ("_key",)
+
+    def __init__(self, key: bytes) -> None:
+        self._key = key
+
+    def new_cipher(self) -> tuple[SegmentCipher, bytes]:
+        """A cipher with a fresh random key, and that key wrapped."""
+        key = os.urandom(KEY_BYTES)
+        return SegmentCipher(key), aes_key_wrap(self._key, key)
+
+    def cipher(self, wrapped: bytes) -> SegmentCipher:
+        try:
+            return SegmentCipher(aes_key_unwrap(self._key, wrapped))
+        except (InvalidUnwrap, ValueError):
+            raise KeyFileError(
+                "a segment's key does not open with master.key. Put the master.key back that this data was "
+                "written with; without it the messages cannot be read."
+            ) from None
+
+
+def read_key(path: Path) -> bytes:
+    data = path.read_bytes()
+    if len(data) != len(MAGIC) + KEY_BYTES or not data.startswith(MAGIC):
+        raise KeyFileError(f"{path} is no key file of this version. Restore it from a backup.")
+    return data[len(MAGIC) :]
+
+
+def create_key(path: Path) -> bytes:
+    """A new random key, durable before it is used."""
+    key = os.urandom(KEY_BYTES)
+    temporary = path.with_suffix(".tmp")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    try:
+        os.write(descriptor, MAGIC + key)
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    os.rename(temporary, path)
+    sync_folder(path.parent)
+    return key
+
+
+def sync_folder(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,50 @@
+"""How roles talk: a front-end gives a command to a host and is told the answer. In one process this is a method call;
+over the network the same interface will have a socket in between.
+"""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import msgspec
+
+from holdfast.core.command import Answer, Command
+from holdfast.core.errors import HoldfastError
+from holdfast.core.types import LaneId, ShardId, WallMs
+
+
+class Letter(msgspec.Struct, frozen=True, gc=False):
+    """What a client gets of a message that was handed out."""
+
+    content: bytes
+    wall: WallMs  # SentTimestamp
+    message_id: bytes = b""  # empty: it follows from the message's header
+
+
+class Call:
+    """Who waits for the answer to one command. `answered` is called exactly once, unless the call was cancelled, and
+    never from within `submit`."""
+
+    __slots__ = ()
+
+    def answered(self, answer: Answer | HoldfastError, letters: Sequence[Letter], /) -> None:
+        """`letters`: for a delivery, what was handed out, in its order."""
+        raise NotImplementedError
+
+
+class Receiver(Call):
+    """A call for a receive: it says which lane it asks, since contents are found by lane."""
+
+    __slots__ = ("lane",)
+
+    def __init__(self, lane: LaneId) -> None:
+        self.lane = lane
+
+
+class Backend(Protocol):
+    def submit(self, shard: ShardId, command: Command, call: Call, wait_s: int = 0) -> None:
+        """`wait_s`: how long a receive that finds nothing may wait."""
+        ...
+
+    def cancel(self, shard: ShardId, call: Call) -> None:
+        """The client of a waiting receive is gone. Does nothing when the answer is already on its way."""
+        ...

@@ -1,0 +1,1 @@
+"""Where metadata is kept."""
