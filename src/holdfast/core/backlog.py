@@ -30,10 +30,11 @@ _NO_TIMES = array("q")
 class Window:
     """Headers at hand: `queue` from the cursor on, `parked` below it; by group where the lane needs it."""
 
-    __slots__ = ("deadlines", "groups", "heads", "next", "parked", "queue")
+    __slots__ = ("deadlines", "groups", "heads", "next", "parked", "queue", "tail")
 
     def __init__(self, first: Seq) -> None:
         self.next = first  # everything before is loaded
+        self.tail: Header | None = None  # the last one that was loaded: the next ones lie behind it in the log
         self.queue: deque[Header] = deque()
         self.parked: dict[Seq, Header] = {}
         self.groups: dict[Group, list[Header]] = {}  # only in grouped lanes; the same headers again
@@ -44,6 +45,7 @@ class Window:
         return len(self.queue) + len(self.parked)
 
     def add(self, header: Header, *, is_grouped: bool, is_held: bool) -> None:
+        self.tail = header
         if is_held:
             self.parked[header.seq] = header
         else:
@@ -312,7 +314,10 @@ class Backlog:
             return None
         at = max(0, bisect_right(self.firsts, first) - 1)
         last = self.firsts[at + 1] - 1 if at + 1 < len(self.firsts) else self.last
-        return Need(self.lane, Lsn(self.hints[at]), first, Seq(last), LOAD_MAX)
+        lsn, tail = self.hints[at], self.window.tail if self.window is not None else None
+        if tail is not None and tail.seq >= self.firsts[at]:
+            lsn = max(lsn, tail.at + 1)
+        return Need(self.lane, Lsn(lsn), first, Seq(last), LOAD_MAX)
 
     def load(self, need: Need, headers: Iterable[Header], upto: Seq) -> None:
         window = self.window
@@ -326,6 +331,7 @@ class Backlog:
             first = window.next
             fresh = [header for header in headers if not header.is_aside and first <= header.seq <= upto]
             window.queue.extend(fresh)
+            window.tail = fresh[-1] if fresh else window.tail
             for header in fresh:
                 if header.deadline:
                     heappush(window.deadlines, (header.deadline, header.seq, header))

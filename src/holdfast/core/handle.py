@@ -7,7 +7,8 @@ A handle whose (epoch, lsn) is not the message's names something that never was 
 
 from holdfast.core.command import DONE, ChangeVisibility, Delete, Done, Need
 from holdfast.core.errors import InvalidParameterValue, ReceiptHandleIsInvalid
-from holdfast.core.lane import Lane, Lease
+from holdfast.core.lane import Lane
+from holdfast.core.lease import Lease
 from holdfast.core.limits import SECOND, VISIBILITY_MAX_S
 from holdfast.core.moment import Moment
 from holdfast.core.record import Changed, Deleted, Expired, Record

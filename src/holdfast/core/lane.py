@@ -16,18 +16,16 @@ from collections import deque
 from collections.abc import Iterator
 from heapq import heappush
 
-import msgspec
-
 from holdfast.core.aside import Aside
 from holdfast.core.backlog import Backlog
 from holdfast.core.dedup import Dedup
+from holdfast.core.lease import Attempt, Lease, new_lease
 from holdfast.core.limits import ATTEMPT_WINDOW, SECOND
 from holdfast.core.task import Task
 from holdfast.core.tenants import Tenants
 from holdfast.core.types import (
     Cause,
     Counts,
-    Epoch,
     Group,
     Header,
     Instant,
@@ -40,47 +38,6 @@ from holdfast.core.types import (
 )
 from holdfast.core.untouched import UNTOUCHED, own
 from holdfast.core.wheel import NEVER, Wheel, on_grid
-
-
-class Lease(msgspec.Struct, gc=False):
-    """A message that was handed out. `until` 0: its lease is over and it is visible again."""
-
-    lsn: Lsn
-    epoch: Epoch
-    at: Lsn
-    group: Group
-    size: int
-    time: Instant
-    deadline: Instant
-    origin: int
-    prior: int  # receives before it came to this lane
-    number: int  # receives here
-    until: Instant
-    received: Instant  # of the last receive: 12 hours count from here
-    first_wall: WallMs
-    due: Instant  # where its timer is
-    attempt: bytes | None  # the ReceiveRequestAttemptId that may ask for it again
-
-    def header(self, seq: Seq) -> Header:
-        return Header(
-            seq,
-            self.lsn,
-            self.epoch,
-            self.at,
-            self.group,
-            self.size,
-            self.time,
-            self.time,
-            self.deadline,
-            self.prior,
-            self.origin,
-            False,
-        )
-
-
-class Attempt(msgspec.Struct, frozen=True, gc=False):
-    time: Instant
-    seqs: tuple[Seq, ...]
 
 
 class Lane:
@@ -195,8 +152,8 @@ class Lane:
 
     def restore_leased(self, header: Header, count: int, cause: Cause) -> None:
         """A message that had left comes back, visible: its target is gone."""
-        lease = _lease(header)
-        lease.number = count - lease.prior
+        lease = new_lease(header)
+        lease.number = count - lease.count
         self.leases[header.seq] = lease
         self.causes = own(self.causes)
         self.causes[header.seq] = cause
@@ -241,12 +198,13 @@ class Lane:
         else:
             self.backlog.take(header)
         seq = header.seq
-        lease = self.leases[seq] = _lease(header)
+        lease = self.leases[seq] = new_lease(header)
         lease.until = until
         lease.received = now
         lease.number = 1
         lease.first_wall = wall
-        lease.attempt = attempt
+        if attempt is not None:
+            lease.uncommon().attempt = attempt
         self.in_flight += 1
         if self.is_fifo:
             self.taken.setdefault(header.group, []).append(seq)
@@ -258,7 +216,8 @@ class Lane:
         lease = self.leases[seq]
         lease.first_wall = lease.first_wall or wall
         self._start(seq, lease, until=until, now=now)
-        lease.attempt = attempt
+        if attempt is not None or lease.rare is not None:
+            lease.uncommon().attempt = attempt
 
     def hold_on(self, seq: Seq, *, until: Instant, now: Instant) -> None:
         """The same attempt asked once more: the same receive, its lease starts anew."""
@@ -283,7 +242,7 @@ class Lane:
                     self.tenants.leave(lease.group)
         if lease.attempt is not None:
             self.attempts.pop(lease.attempt, None)
-            lease.attempt = None
+            lease.uncommon().attempt = None
         self._set_timer(seq, lease)
 
     def _start(self, seq: Seq, lease: Lease, *, until: Instant, now: Instant) -> None:
@@ -381,8 +340,8 @@ class Lane:
 
     def _set_timer(self, seq: Seq, lease: Lease, *, now: Instant | None = None) -> None:
         due = Instant(lease.time + self.retention)
-        if lease.deadline and lease.deadline < due:
-            due = lease.deadline
+        if lease.rare is not None and lease.rare.deadline and lease.rare.deadline < due:
+            due = lease.rare.deadline
         if lease.until and lease.until <= due:
             due = lease.until  # on the grid already
         elif now is not None and due <= now:
@@ -445,24 +404,3 @@ class Lane:
         if self.aside is not None:
             for header in self.aside.all():
                 yield header.at, header.size
-
-
-def _lease(header: Header) -> Lease:
-    nothing = Instant(0)
-    return Lease(
-        header.lsn,
-        header.epoch,
-        header.at,
-        header.group,
-        header.size,
-        header.time,
-        header.deadline,
-        header.origin,
-        header.count,
-        0,
-        nothing,
-        nothing,
-        WallMs(0),
-        NEVER,
-        None,
-    )

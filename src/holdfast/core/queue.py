@@ -13,7 +13,8 @@ from heapq import heappop, heappush
 import msgspec
 
 from holdfast.core.command import Need
-from holdfast.core.lane import Lane, Lease
+from holdfast.core.lane import Lane
+from holdfast.core.lease import Lease
 from holdfast.core.limits import FAIR_LOOK_MAX
 from holdfast.core.types import Group, Header, Instant, Lsn, Seq
 

@@ -148,7 +148,7 @@ def _delivered(candidate: Candidate, moment: Moment) -> Delivered:
     if lease is None:
         return Delivered(header, 1, header.count + 1, moment.wall)
     number = lease.number + 1
-    return Delivered(header, number, lease.prior + number, lease.first_wall or moment.wall)
+    return Delivered(header, number, lease.count + 1, lease.first_wall or moment.wall)
 
 
 def attempt_digest(attempt_id: str) -> bytes:
@@ -172,7 +172,7 @@ def _repeat(
     for seq in seqs:
         lease = lane.leases[seq]
         header = lease.header(seq)
-        messages.append(Delivered(header, lease.number, lease.prior + lease.number, lease.first_wall))
+        messages.append(Delivered(header, lease.number, lease.count, lease.first_wall))
     wall = messages[0].first_wall
     record = Received(lane.lane, until, wall, (), seqs, attempt=attempt, is_repeat=True)
     return (record,), Delivery(tuple(messages))

@@ -16,7 +16,8 @@ from holdfast.core import state
 from holdfast.core.dedup import Dedup
 from holdfast.core.errors import QueueDoesNotExist
 from holdfast.core.handle import decide_change, decide_delete
-from holdfast.core.lane import Attempt, Lane
+from holdfast.core.lane import Lane
+from holdfast.core.lease import Attempt
 from holdfast.core.limits import MOVE_TASKS_KEPT, STRETCH_BITS, TICK_WORK, WINDOW_TOTAL
 from holdfast.core.moment import Moment
 from holdfast.core.outbox import Departures, Inbox, Outbox, entry_of
@@ -241,7 +242,7 @@ class Shard:
         lane = self.lanes[record.lane]
         lease = lane.leases.get(old.seq)
         if lease is not None:
-            lease.at = new.at
+            lease.uncommon().at = new.at
         elif old.is_aside and lane.aside is not None:
             lane.aside.relocate(old, new.at)
         else:

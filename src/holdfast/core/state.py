@@ -12,7 +12,8 @@ from holdfast.core.aside import Aside
 from holdfast.core.backlog import Backlog
 from holdfast.core.codec import HEADER_BYTES, pack_header, unpack_header
 from holdfast.core.dedup import Dedup
-from holdfast.core.lane import Attempt, Lane, Lease
+from holdfast.core.lane import Lane
+from holdfast.core.lease import Attempt, Lease
 from holdfast.core.outbox import Entry, Inbox, Outbox
 from holdfast.core.task import Task
 from holdfast.core.tenants import Tenants

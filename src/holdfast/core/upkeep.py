@@ -103,9 +103,8 @@ def decide_peek(lane: Lane, command: Peek, moment: Moment) -> tuple[tuple[Record
     for seq in heapq.nsmallest(count_max, (seq for seq in lane.leases if seq > command.after)):
         lease = lane.leases[seq]
         state = "in flight" if lease.until else "visible"
-        count = lease.prior + lease.number
         cause = lane.causes.get(seq, Cause.NONE)
-        shown.append(Peeked(lease.header(seq), state, lease.until, count, cause))
+        shown.append(Peeked(lease.header(seq), state, lease.until, lease.count, cause))
     waiting: list[Header] = [*window.parked.values(), *window.queue] if window is not None else []
     waiting += lane.aside.all() if lane.aside is not None else []
     for header in waiting:
