@@ -54,6 +54,21 @@ class File:
     def __init__(self) -> None:
         self.data = bytearray()
         self.synced = b""
+        self.dirty: set[int] = set()  # sectors that the next sync will write
+
+    def write(self, offset: int, data: bytes) -> None:
+        self.data.extend(bytes(max(0, offset - len(self.data))))
+        self.data[offset : offset + len(data)] = data
+        self.dirty.update(range(offset // SECTOR, -(-(offset + len(data)) // SECTOR)))
+
+    def persist(self, sectors: Iterable[int]) -> None:
+        merged = bytearray(self.synced)
+        for sector in sorted(sectors):
+            at = sector * SECTOR
+            merged.extend(bytes(max(0, at - len(merged))))
+            merged[at : at + SECTOR] = self.data[at : at + SECTOR]
+        self.synced = bytes(merged)
+        self.dirty.clear()
 
 
 def lose_all(_: int) -> bool:
@@ -79,7 +94,7 @@ class MemoryDisk:
             case Write(path, offset, data):
                 self._write(path, offset, data)
             case Sync(path):
-                self.names[path].synced = bytes(self.names[path].data)
+                self.names[path].persist(self.names[path].dirty)
             case Rename(old, new):
                 self.names[new] = self.names.pop(old)
             case SyncDir(folder):
@@ -100,16 +115,12 @@ class MemoryDisk:
         failure: OSError | None = None
         start = len(self.done)
         while True:
-            if cut_after is not None and len(self.done) - start > cut_after:
-                self.done.pop()
-                raise PowerCut
             try:
                 op = work.throw(failure) if failure is not None else work.send(answer)
             except StopIteration as end:
                 return end.value  # type: ignore[no-any-return]
-            if cut_after is not None and len(self.done) - start == cut_after:
-                if not isinstance(op, Read | Size | List):
-                    raise PowerCut
+            if len(self.done) - start == cut_after and not isinstance(op, Read | Size | List):
+                raise PowerCut
             answer, failure = None, None
             try:
                 answer = self.do(op)
@@ -128,14 +139,14 @@ class MemoryDisk:
                 self._keep_names(folder)
         for path in sorted(self.durable):
             file = self.durable[path]
-            merged = bytearray(file.synced)
-            for at in range(0, len(file.data), SECTOR):
-                new = file.data[at : at + SECTOR]
-                if new != file.synced[at : at + SECTOR] and keep(next(asked)):
-                    merged.extend(bytes(max(0, at - len(merged))))
-                    merged[at : at + SECTOR] = new
-            file.data, file.synced = merged, bytes(merged)
+            file.persist([sector for sector in sorted(file.dirty) if keep(next(asked))])
+            file.data = bytearray(file.synced)
         self.names = dict(self.durable)
+
+    def lose_sync(self) -> None:
+        """A sync failed and nobody was told: what is only in memory counts as clean from now on."""
+        for file in self.names.values():
+            file.dirty.clear()
 
     def copy(self) -> "MemoryDisk":
         """After a power cut or a sync of everything: what is durable."""
@@ -147,7 +158,7 @@ class MemoryDisk:
     def put(self, path: str, data: bytes) -> None:
         """Durably, past all rules: for tests that damage files."""
         file = self.names.setdefault(path, File())
-        file.data, file.synced = bytearray(data), data
+        file.data, file.synced, file.dirty = bytearray(data), data, set()
         self.durable[path] = file
 
     def get(self, path: str) -> bytes:
@@ -161,8 +172,7 @@ class MemoryDisk:
         grown = max(0, offset + len(data) - len(file.data))
         if sum(len(each.data) for each in self.names.values()) + grown > self.capacity:
             raise OSError(28, "No space left on device")
-        file.data.extend(bytes(max(0, offset - len(file.data))))
-        file.data[offset : offset + len(data)] = data
+        file.write(offset, data)
 
     def _keep_names(self, folder: str) -> None:
         self.durable = {path: file for path, file in self.durable.items() if folder_of(path) != folder}

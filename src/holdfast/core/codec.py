@@ -110,16 +110,16 @@ def encode(record: Record, epoch: Epoch, lsn: Lsn, *, cipher: Cipher) -> bytes:
 
 def decode(data: bytes | memoryview) -> Record:
     """The record without its content: recovery needs none. `data` begins at the type."""
-    tag = data[0]
-    if tag == SENT:
-        return Sent(*(*_SENT.unpack_from(data)[1:], b""))
-    decoder = _DECODERS.get(tag)
-    if decoder is None:
-        raise ValueError(f"unknown record type {tag}")
+    tag = data[0] if len(data) else 0
     try:
-        return decoder(data)
-    except (struct.error, msgspec.DecodeError, IndexError) as problem:
+        if tag == SENT:
+            return Sent(*(*_SENT.unpack_from(data)[1:], b""))
+        decoder = _DECODERS.get(tag)
+        if decoder is not None:
+            return decoder(data)
+    except (struct.error, msgspec.DecodeError) as problem:
         raise ValueError(f"record of type {tag} cannot be read: {problem}") from problem
+    raise ValueError(f"unknown record type {tag}")
 
 
 def decode_message(data: bytes, epoch: Epoch, lsn: Lsn, *, cipher: Cipher) -> Message:
@@ -206,6 +206,8 @@ def _decode_received(data: bytes | memoryview) -> Received:
     _, lane, until, wall, attempt, flags, fresh_count, again_count, parked_count = _RECEIVED.unpack_from(data)
     start = _RECEIVED.size
     seqs_at = start + fresh_count * HEADER_BYTES
+    if len(data) != seqs_at + 8 * (again_count + parked_count):
+        raise ValueError(f"a Received record of {len(data)} bytes")
     fresh = tuple(unpack_header(data, at) for at in range(start, seqs_at, HEADER_BYTES))
     seqs = struct.unpack_from(f"<{again_count + parked_count}Q", data, seqs_at)
     again, parked = seqs[:again_count], seqs[again_count:]
@@ -219,7 +221,7 @@ def _encode_expired(record: Expired) -> bytes:
 
 def _decode_expired(data: bytes | memoryview) -> Expired:
     _, lane, is_fresh = _EXPIRED.unpack_from(data)
-    return Expired(lane, unpack_header(data, _EXPIRED.size), bool(is_fresh))
+    return Expired(lane, _last_header(data, _EXPIRED.size), bool(is_fresh))
 
 
 def _encode_departed(record: Departed) -> bytes:
@@ -237,7 +239,7 @@ def _encode_departed(record: Departed) -> bytes:
 
 def _decode_departed(data: bytes | memoryview) -> Departed:
     _, lane, is_fresh, count, target, number, cause = _DEPARTED.unpack_from(data)
-    header = unpack_header(data, _DEPARTED.size)
+    header = _last_header(data, _DEPARTED.size)
     return Departed(lane, header, bool(is_fresh), count, unpack_address(target), number, Cause(cause))
 
 
@@ -253,12 +255,17 @@ def _decode_started(data: bytes | memoryview) -> TaskStarted:
     return TaskStarted(_lane(data), task, where, rate, Seq(last), to_move, WallMs(wall))
 
 
+def _last_header(data: bytes | memoryview, offset: int) -> Header:
+    """A header that the record ends with."""
+    return Header(*_HEADER.unpack(data[offset:]))
+
+
 def _lane(data: bytes | memoryview) -> LaneId:
     return LaneId(_LANE.unpack_from(data)[1])
 
 
 def _pair(data: bytes | memoryview) -> Any:
-    return _PAIR.unpack_from(data)[1:]
+    return _PAIR.unpack(data)[1:]
 
 
 _ENCODERS: dict[type, Callable[[Any], bytes]] = {
@@ -285,12 +292,12 @@ _DECODERS: dict[int, Callable[[bytes | memoryview], Record]] = {
     MOVED: _decode_moved,
     RECEIVED: _decode_received,
     DELETED: lambda d: Deleted(*_pair(d)),
-    CHANGED: lambda d: Changed(*_CHANGED.unpack_from(d)[1:]),
+    CHANGED: lambda d: Changed(*_CHANGED.unpack(d)[1:]),
     EXPIRED: _decode_expired,
-    TRIMMED: lambda d: Trimmed(*_TRIMMED.unpack_from(d)[1:]),
-    PURGED: lambda d: Purged(_lane(d)),
+    TRIMMED: lambda d: Trimmed(*_TRIMMED.unpack(d)[1:]),
+    PURGED: lambda d: Purged(_LANE.unpack(d)[1]),
     CONFIGURED: lambda d: Configured(_lane(d), _config(d[_LANE.size :])),
-    DROPPED: lambda d: Dropped(_lane(d)),
+    DROPPED: lambda d: Dropped(_LANE.unpack(d)[1]),
     DEPARTED: _decode_departed,
     SETTLED: lambda d: Settled(*_pair(d)),
     RETURNED: lambda d: Returned(*_pair(d)),

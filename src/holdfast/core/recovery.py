@@ -184,7 +184,8 @@ def _remove_unused(segments: list[Segment], end: End | None) -> Work[list[Segmen
 
 def _check_living(state: S, segments: list[Segment]) -> None:
     """Every stretch of the log with living messages must be on disk."""
-    for stretch in sorted(state.live):
+    live = state.live
+    for stretch in sorted(live):
         first, last = stretch << STRETCH_BITS, ((stretch + 1) << STRETCH_BITS) - 1
-        if state.live[stretch] and not any(each.first <= last and each.last >= first for each in segments):
+        if live[stretch] and not any(each.first <= last and each.last >= first for each in segments):
             raise CorruptLog(f"the segments with living messages between lsn {first} and {last} are missing")

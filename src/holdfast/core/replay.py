@@ -26,13 +26,15 @@ class State(Protocol):
     """What the log is replayed into: Shard, or a stand-in that the log's own tests can read."""
 
     lsn: Lsn
-    live: dict[int, int]
 
     def __init__(self, shard: ShardId) -> None: ...
 
     def begin(self, epoch: Epoch, now: Instant, wall: WallMs) -> None: ...
 
     def apply(self, record: Record) -> None: ...
+
+    @property
+    def live(self) -> dict[int, int]: ...
 
     def dump(self) -> bytes: ...
 

@@ -1,0 +1,133 @@
+"""The index of a segment: finds every message, loads headers, and survives its file."""
+
+import google_crc32c
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.core.command import Need
+from holdfast.core.index import (
+    DIGEST_BYTES,
+    HEAD_BYTES,
+    IndexHead,
+    SegmentIndex,
+    decode_index,
+    decode_index_head,
+    encode_index,
+)
+from holdfast.core.record import header_of
+from holdfast.core.types import Epoch, Header, Instant, LaneId, Lsn, Seq, ShardId
+from tests.core.memory_disk import LANE, sent
+
+HEAD = IndexHead(ShardId(7), Epoch(2), 9000, Lsn(1), Lsn(60))
+OTHER = LaneId(4)
+
+
+def header(seq: int, at: int, *, lsn: int = 0) -> Header:
+    made = header_of(sent(seq), Epoch(2), Lsn(lsn or at), Instant(1))
+    return msgspec.structs.replace(made, at=Lsn(at))
+
+
+def filled(places: list[tuple[int, int, int]]) -> SegmentIndex:
+    """From (seq, at, lsn or 0) of one lane, with another lane's entries between."""
+    index = SegmentIndex()
+    for seq, at, lsn in places:
+        index.add(LANE, header(seq, at, lsn=lsn), at * 1000, at)
+        index.add(OTHER, header(seq, at), at * 1000 + 1, at)
+    return index
+
+
+def both(index: SegmentIndex) -> list[SegmentIndex]:
+    """The index, and what is left of it after it went through its file."""
+    return [index, decode_index(encode_index(index, HEAD))[0]]
+
+
+def need(first: int, last: int, *, lsn: int = 1, count_max: int = 100) -> Need:
+    return Need(LANE, Lsn(lsn), Seq(first), Seq(last), count_max)
+
+
+@given(st.lists(st.integers(1, 10**6), unique=True, max_size=40).map(sorted))
+def test_every_message_is_found_where_it_is_and_nowhere_else(positions: list[int]) -> None:
+    index = filled([(number + 1, at, 0) for number, at in enumerate(positions)])
+    for each in both(index):
+        assert each.count(LANE) == len(positions)
+        for at in positions:
+            assert each.find(LANE, Lsn(at)) == (at * 1000, at)
+            assert each.find(OTHER, Lsn(at)) == (at * 1000 + 1, at)
+            if at + 1 not in positions:
+                assert each.find(LANE, Lsn(at + 1)) is None
+        assert each.find(LaneId(99), Lsn(1)) is None
+
+
+def test_a_send_is_entered_as_its_header_would_be() -> None:
+    record = msgspec.structs.replace(sent(3), delay_s=4, time_to_live_s=5, is_aside=True)
+    for each in (record, sent(3)):
+        direct, by_header = SegmentIndex(), SegmentIndex()
+        direct.add_sent(each, (Epoch(2), Lsn(8), Instant(77)), 512, 90)
+        by_header.add(LANE, header_of(each, Epoch(2), Lsn(8), Instant(77)), 512, 90)
+        assert encode_index(direct, HEAD) == encode_index(by_header, HEAD)
+
+
+def test_headers_are_collected_in_order_from_a_position_on() -> None:
+    for each in both(filled([(seq, 10 + seq, 0) for seq in range(1, 21)])):
+        found: list[Header] = []
+        assert each.collect(need(5, 8), found)
+        assert [each.seq for each in found] == [5, 6, 7, 8]
+        found = []
+        assert each.collect(need(5, 20, lsn=18, count_max=3), found)
+        assert [(each.seq, each.at) for each in found] == [(8, 18), (9, 19), (10, 20)]
+        found = []
+        assert not each.collect(need(19, 30), found)
+        assert [each.seq for each in found] == [19, 20]
+        assert not each.collect(Need(LaneId(99), Lsn(1), Seq(1), Seq(9), 5), found)
+
+
+def test_the_lane_s_own_next_message_ends_the_search_and_a_copy_does_not() -> None:
+    copies = [(50, 10, 3), (2, 11, 0), (60, 12, 4), (3, 13, 0), (9, 14, 0), (4, 15, 6)]
+    index = filled(copies)
+    found: list[Header] = []
+    assert index.collect(need(2, 7), found)
+    assert [each.seq for each in found] == [2, 3]
+    found = []
+    assert index.collect(need(4, 4, lsn=15), found)
+    assert [each.at for each in found] == [15]
+
+
+def test_a_walk_gives_slices_of_a_lane() -> None:
+    for each in both(filled([(seq, 10 + seq, 0) for seq in range(1, 6)])):
+        assert [place[0].seq for place in each.walk(LANE, 1, 3)] == [2, 3, 4]
+        assert [place[1:] for place in each.walk(LANE, 4, 3)] == [(15_000, 15)]
+        assert list(each.walk(LaneId(99), 0, 3)) == []
+        assert each.lanes() == [LANE, OTHER]
+
+
+def test_the_head_says_what_segment_it_is_of_without_the_rest() -> None:
+    data = encode_index(filled([(1, 10, 0)]), HEAD)
+    head = decode_index_head(data[:HEAD_BYTES])
+    assert head == msgspec.structs.replace(HEAD, length=len(data), lanes=2)
+    assert decode_index(data)[1] == head
+
+
+def test_an_index_from_a_file_does_not_grow() -> None:
+    index, _ = decode_index(encode_index(filled([(1, 10, 0)]), HEAD))
+    with pytest.raises(AssertionError):
+        index.add(LANE, header(2, 11), 0, 0)
+
+
+def test_a_flipped_bit_anywhere_in_the_file_is_noticed() -> None:
+    data = encode_index(filled([(1, 10, 0), (2, 11, 0)]), HEAD)
+    for at in range(len(data)):
+        damaged = data[:at] + bytes([data[at] ^ 4]) + data[at + 1 :]
+        with pytest.raises(ValueError, match="index"):
+            decode_index(damaged)
+
+
+def test_a_short_file_and_another_version_are_no_index() -> None:
+    data = encode_index(filled([(1, 10, 0)]), HEAD)
+    for length in (0, HEAD_BYTES - 1, HEAD_BYTES, len(data) - DIGEST_BYTES, len(data) - 1):
+        with pytest.raises(ValueError, match="index"):
+            decode_index(data[:length])
+    head = b"HFINDEX\0\2" + data[9 : HEAD_BYTES - 4]
+    with pytest.raises(ValueError, match="no index of version 1"):
+        decode_index_head(head + google_crc32c.value(head).to_bytes(4, "little"))
