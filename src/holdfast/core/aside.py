@@ -6,6 +6,7 @@ own waits here: 64 bytes each in arrays, one array per grid point, no Python obj
 
 from array import array
 from bisect import bisect_left
+from collections import deque
 from collections.abc import Iterator
 from heapq import heappop, heappush
 
@@ -14,6 +15,33 @@ from holdfast.core.wheel import NEVER, on_grid
 
 _STRIDE = 8  # seq, lsn, epoch, at, group, size, time, deadline
 _MASK = (1 << 64) - 1
+
+
+class Maturing:
+    """How many messages of a stream are delayed, by instant. Instants do not fall."""
+
+    __slots__ = ("marks",)
+
+    def __init__(self) -> None:
+        self.marks: deque[tuple[Instant, int]] = deque()
+
+    def add(self, instant: Instant, count: int) -> None:
+        if self.marks and self.marks[-1][0] >= instant:
+            instant, before = self.marks.pop()
+            count += before
+        self.marks.append((instant, count))
+
+    def drop(self, upto: Instant) -> bool:
+        """Forgets those that are due. False: none is left."""
+        while self.marks and self.marks[0][0] <= upto:
+            self.marks.popleft()
+        return bool(self.marks)
+
+    def last(self) -> Instant:
+        return self.marks[-1][0]
+
+    def count(self) -> int:
+        return sum(count for _, count in self.marks)
 
 
 class Aside:

@@ -12,11 +12,10 @@ only by `elapse`, which gives the same state whether it is called once or in ste
 """
 
 from bisect import insort
-from collections import deque
 from collections.abc import Iterator
 from heapq import heappush
 
-from holdfast.core.aside import Aside
+from holdfast.core.aside import Aside, Maturing
 from holdfast.core.backlog import Backlog
 from holdfast.core.dedup import Dedup
 from holdfast.core.lease import Attempt, Lease, new_lease
@@ -80,7 +79,7 @@ class Lane:
         self.leases: dict[Seq, Lease] = {}
         self.wheel: Wheel | None = None
         self.aside: Aside | None = None
-        self.maturing: deque[list[int]] | None = None  # [instant, messages of the stream delayed until then]
+        self.maturing: Maturing | None = None  # messages of the stream that are delayed
         self.back: list[tuple[Seq, Group]] = []  # heap: leases that are over; FIFO: of the first in its group
         self.taken: dict[Group, list[Seq]] = (
             {} if config.kind is Kind.FIFO else UNTOUCHED
@@ -123,7 +122,8 @@ class Lane:
             return
         self.backlog.append(header)
         if header.visible_at > now:
-            self.mature_later(header.time if self.is_fifo else header.visible_at, 1)
+            self.maturing = self.maturing or Maturing()
+            self.maturing.add(header.time if self.is_fifo else header.visible_at, 1)
 
     def remove_fresh(self, header: Header) -> None:
         """A message that was never handed out is gone."""
@@ -304,7 +304,8 @@ class Lane:
                 self._set_timer(seq, lease, now=now)
         if self.aside is not None:
             self.aside.ripen(now)
-        self._mature(now)
+        if self.maturing is not None and not self.maturing.drop(Instant(now - self._own_delay())):
+            self.maturing = None
 
     def expiry(self, time: Instant, deadline: Instant) -> Instant:
         by_retention = Instant(time + self.retention)
@@ -315,6 +316,10 @@ class Lane:
         if self.is_fifo:
             return Instant(header.time + self.config.delay_s * SECOND)
         return header.visible_at
+
+    def _own_delay(self) -> int:
+        """What is added to the instants in `maturing`: FIFO lanes note when messages came, others when they are due."""
+        return self.config.delay_s * SECOND if self.is_fifo else 0
 
     def next_due(self) -> Instant:
         """When time alone will change something here, or give Tick something to do."""
@@ -359,25 +364,6 @@ class Lane:
             wheel.add(due, seq)
         lease.due = due
 
-    def mature_later(self, instant: Instant, count: int) -> None:
-        """So many messages of the stream are delayed; of FIFO lanes the time of queueing is noted, since a change of
-        the delay holds for them, too."""
-        if self.maturing is None:
-            self.maturing = deque()
-        if self.maturing and self.maturing[-1][0] >= instant:
-            self.maturing[-1][1] += count
-        else:
-            self.maturing.append([instant, count])
-
-    def _mature(self, now: Instant) -> None:
-        if self.maturing is None:
-            return
-        delay = self.config.delay_s * SECOND if self.is_fifo else 0
-        while self.maturing and self.maturing[0][0] + delay <= now:
-            self.maturing.popleft()
-        if not self.maturing:
-            self.maturing = None
-
     def prune(self, now: Instant) -> None:
         """Forgets attempts and deduplication ids whose time is over."""
         while self.attempts:
@@ -394,7 +380,7 @@ class Lane:
 
     def counts(self) -> Counts:
         delayed = self.aside.count if self.aside is not None else 0
-        delayed += sum(count for _, count in self.maturing) if self.maturing is not None else 0
+        delayed += self.maturing.count() if self.maturing is not None else 0
         return Counts(max(0, self.count - self.in_flight - delayed), self.in_flight, delayed, self.bytes)
 
     def bytes_by_stretch(self) -> Iterator[tuple[Lsn, int]]:

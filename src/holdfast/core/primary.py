@@ -1,9 +1,9 @@
 """A shard that this host leads: commands in, frames to the disk, replies when they are earned.
 
 The reply rule: every reply, also an error and one that wrote nothing, is bound to the last lsn applied when it was
-decided, and leaves only when that lsn is committed (a standard queue's receive: durable on this host). So nobody is told
-of anything that a power cut could take back, and a retry that is answered from the deduplication table cannot overtake
-the send it repeats.
+decided, and leaves only when that lsn is committed (a standard queue's receive: durable on this host). So nobody is
+told of anything that a power cut could take back, and a retry that is answered from the deduplication table cannot
+overtake the send it repeats.
 
     submit ─▶ decide ─▶ apply ─▶ journal.append      any number of times
     flush ─▶ operations for the disk                 one at a time

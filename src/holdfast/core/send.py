@@ -106,4 +106,4 @@ def _is_early(lane: Lane, delay_s: int, moment: Moment) -> bool:
     """Would it wait behind a message with a longer delay? (The queue's delay was shortened.)"""
     if lane.is_fifo or lane.maturing is None:
         return False
-    return moment.now + delay_s * SECOND < lane.maturing[-1][0]
+    return moment.now + delay_s * SECOND < lane.maturing.last()

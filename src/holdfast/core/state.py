@@ -8,7 +8,7 @@ from array import array
 
 import msgspec
 
-from holdfast.core.aside import Aside
+from holdfast.core.aside import Aside, Maturing
 from holdfast.core.backlog import Backlog
 from holdfast.core.codec import HEADER_BYTES, pack_header, unpack_header
 from holdfast.core.dedup import Dedup
@@ -44,7 +44,7 @@ class LaneState(msgspec.Struct, array_like=True):
     backlog: BacklogState
     leases: list[tuple[int, Lease]]
     aside: bytes  # packed headers
-    maturing: list[list[int]]
+    maturing: list[tuple[int, int]]
     dedup: bytes
     attempts: list[tuple[bytes, Attempt]]
     tasks: list[Task]
@@ -100,7 +100,7 @@ def dump_lane(lane: Lane, now: Instant) -> LaneState:
         backlog=_dump_backlog(lane.backlog),
         leases=[(seq, lane.leases[seq]) for seq in sorted(lane.leases)],
         aside=b"".join(map(pack_header, lane.aside.all())) if lane.aside is not None else b"",
-        maturing=list(lane.maturing or ()),
+        maturing=list(lane.maturing.marks) if lane.maturing is not None else [],
         dedup=lane.dedup.dump(now) if lane.dedup is not None else b"",
         attempts=list(lane.attempts.items()),
         tasks=lane.tasks,
@@ -137,8 +137,9 @@ def _restore_waiting(lane: Lane, state: LaneState, now: Instant) -> None:
         for header in unpack_headers(state.aside):
             lane.aside.add(header)
         lane.aside.ripen(now)
-    for mark in state.maturing:
-        lane.mature_later(Instant(mark[0]), mark[1])
+    for instant, count in state.maturing:
+        lane.maturing = lane.maturing or Maturing()
+        lane.maturing.add(Instant(instant), count)
     if state.dedup:
         lane.dedup = Dedup.restore(state.dedup)
 

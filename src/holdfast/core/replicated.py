@@ -1,0 +1,274 @@
+"""The state of a shard as a function of its log: what every replica computes, live or in replay.
+
+    begin(frame's stamp)     time moves on: leases and delays end
+    apply(record)            changes state, chooses nothing, cannot fail
+
+The live path, recovery and secondaries run the same code, so equal logs give equal states.
+"""
+
+from collections.abc import Callable
+from heapq import heappop, heappush
+from typing import Any
+
+from holdfast.core import record as r
+from holdfast.core.dedup import Dedup
+from holdfast.core.lane import Lane
+from holdfast.core.lease import Attempt
+from holdfast.core.limits import MOVE_TASKS_KEPT
+from holdfast.core.outbox import Inbox, Outbox, entry_of
+from holdfast.core.task import Task
+from holdfast.core.types import (
+    Cause,
+    Epoch,
+    Header,
+    Instant,
+    LaneConfig,
+    LaneId,
+    Lsn,
+    ShardId,
+    WallMs,
+    pack_address,
+)
+from holdfast.core.untouched import own
+from holdfast.core.upkeep import has_chores
+from holdfast.core.wheel import NEVER
+
+
+class Replicated:
+    def __init__(self, shard: ShardId) -> None:
+        self.shard = shard
+        self.lsn = Lsn(0)  # last applied
+        self.epoch = Epoch(0)
+        self.now = Instant(0)
+        self.wall = WallMs(0)
+        self.lanes: dict[LaneId, Lane] = {}
+        self.outboxes: dict[ShardId, Outbox] = {}
+        self.inboxes: dict[ShardId, Inbox] = {}
+        # follows from the above
+        self.stirred: dict[LaneId, None] = {}  # watched lanes where something may have become visible
+        self.chores: dict[LaneId, None] = {}  # lanes that Tick has to look at
+        self.windowed: dict[LaneId, None] = {}  # lanes that hold headers in memory, oldest use first
+        self._alarms: list[tuple[Instant, LaneId]] = []
+        self._config = LaneConfig()
+        self._effects: dict[type, Callable[[Any], None]] = {
+            r.Sent: self._apply_sent,
+            r.Arrived: self._apply_arrived,
+            r.Moved: self._apply_moved,
+            r.Received: self._apply_received,
+            r.Deleted: self._apply_deleted,
+            r.Changed: self._apply_changed,
+            r.Expired: self._apply_expired,
+            r.Trimmed: self._apply_trimmed,
+            r.Purged: lambda x: self.lanes[x.lane].purge(self.now),
+            r.Configured: self._apply_configured,
+            r.Dropped: self._apply_dropped,
+            r.Departed: self._apply_departed,
+            r.Settled: self._apply_settled,
+            r.Returned: self._apply_returned,
+            r.Refused: lambda x: self.inboxes.setdefault(x.source, Inbox()).note(x.number, is_refused=True),
+            r.TaskStarted: self._apply_started,
+            r.TaskEnded: self._apply_ended,
+        }
+
+    # Time
+
+    def begin(self, epoch: Epoch, now: Instant, wall: WallMs) -> None:
+        """A frame starts, live or in replay: time moves to its stamp; leases and delays end."""
+        self.epoch = epoch
+        self.now = now
+        self.wall = wall
+        alarms = self._alarms
+        while alarms and alarms[0][0] <= now:
+            due, lane_id = heappop(alarms)
+            lane = self.lanes.get(lane_id)
+            if lane is None or lane.alarm != due:
+                continue
+            lane.alarm = NEVER
+            lane.elapse(now)
+            if has_chores(lane, now):
+                self.chores[lane_id] = None
+            self._stir(lane)
+            self.set_alarm(lane)
+
+    def deadline(self) -> Instant | None:
+        """When time alone changes something that somebody may wait for."""
+        return self._alarms[0][0] if self._alarms else None
+
+    def set_alarm(self, lane: Lane) -> None:
+        due = lane.next_due()
+        if due <= self.now:  # overdue work is Tick's; look again with the next frame after it
+            self.chores[lane.lane] = None
+            due = NEVER
+        if lane.is_watched:
+            due = min(due, max(lane.next_visible(), Instant(self.now + 1)))
+        if due < lane.alarm:
+            lane.alarm = due
+            heappush(self._alarms, (due, lane.lane))
+
+    def _stir(self, lane: Lane) -> None:
+        if lane.is_watched:
+            self.stirred[lane.lane] = None
+
+    def watch(self, lane_id: LaneId, *, is_watched: bool) -> None:
+        """Somebody waits for a message of this lane, or nobody does any more."""
+        lane = self.lanes.get(lane_id)
+        if lane is not None:
+            lane.is_watched = is_watched
+            self.set_alarm(lane)
+
+    # Applying
+
+    def apply(self, record: r.Record) -> None:
+        self.lsn = Lsn(self.lsn + 1)
+        self._effects[type(record)](record)
+
+    def _apply_sent(self, record: r.Sent) -> None:
+        lane = self.lanes[record.lane]
+        header = r.header_of(record, self.epoch, self.lsn, self.now)
+        lane.add(header, self.now)
+        if record.digest != r.NO_DIGEST:
+            if lane.dedup is None:
+                lane.dedup = Dedup()
+            lane.dedup.add(record.digest, self.now, epoch=self.epoch, lsn=self.lsn, seq=record.seq)
+        self._added(lane, header)
+
+    def _apply_arrived(self, record: r.Arrived) -> None:
+        self.inboxes.setdefault(record.source, Inbox()).note(record.number, is_refused=False)
+        lane = self.lanes[record.lane]
+        header = r.header_of(record, self.epoch, self.lsn, self.now)
+        lane.add(header, self.now)
+        self._added(lane, header)
+
+    def _added(self, lane: Lane, header: Header) -> None:
+        if lane.is_watched:
+            self.stirred[lane.lane] = None
+        if lane.lane not in self.windowed:
+            self.windowed[lane.lane] = None
+        expiry = lane.expiry(header.time, header.deadline)
+        due = min(expiry, header.visible_at) if header.is_aside else expiry
+        if due < lane.alarm or (lane.is_watched and header.visible_at > self.now):
+            self.set_alarm(lane)
+
+    def _apply_moved(self, record: r.Moved) -> None:
+        old = record.header
+        new = r.header_of(record, self.epoch, self.lsn, self.now)
+        lane = self.lanes[record.lane]
+        lease = lane.leases.get(old.seq)
+        if lease is not None:
+            lease.uncommon().at = new.at
+        elif old.is_aside and lane.aside is not None:
+            lane.aside.relocate(old, new.at)
+        else:
+            lane.backlog.relocate(old, new)
+
+    def _apply_received(self, record: r.Received) -> None:
+        lane = self.lanes[record.lane]
+        attempt = record.attempt if record.attempt != r.NO_DIGEST else None
+        until, now = record.until, self.now
+        if record.is_repeat:
+            for seq in record.again:
+                lane.hold_on(seq, until=until, now=now)
+            self.set_alarm(lane)
+            return
+        if record.parked:
+            lane.backlog.park(record.parked)
+        for header in record.fresh:
+            lane.hold(header, until=until, now=now, wall=record.wall, attempt=attempt)
+        for seq in record.again:
+            lane.hold_again(seq, until=until, now=now, wall=record.wall, attempt=attempt)
+        if attempt is not None:
+            seqs = (*(header.seq for header in record.fresh), *record.again)
+            lane.attempts = own(lane.attempts)
+            lane.attempts.pop(attempt, None)
+            lane.attempts[attempt] = Attempt(now, seqs)
+        if record.is_final:
+            for seq in (*(header.seq for header in record.fresh), *record.again):
+                lane.remove_leased(seq, now)
+        if until < lane.alarm:
+            self.set_alarm(lane)
+
+    def _apply_deleted(self, record: r.Deleted) -> None:
+        lane = self.lanes[record.lane]
+        lane.remove_leased(record.seq, self.now)
+        if lane.is_watched:
+            self.stirred[lane.lane] = None
+
+    def _apply_changed(self, record: r.Changed) -> None:
+        lane = self.lanes[record.lane]
+        lane.change(record.seq, until=record.until, now=self.now)
+        self._stir(lane)
+        self.set_alarm(lane)
+
+    def _apply_expired(self, record: r.Expired) -> None:
+        self._remove(record.lane, record.header, is_fresh=record.is_fresh)
+
+    def _apply_trimmed(self, record: r.Trimmed) -> None:
+        lane = self.lanes[record.lane]
+        lane.backlog.trim(record.last, record.stretch, count=record.count, size=record.size)
+        lane.count -= record.count
+        lane.bytes -= record.size
+        self.set_alarm(lane)
+
+    def _apply_configured(self, record: r.Configured) -> None:
+        lane = self.lanes.get(record.lane)
+        if record.config == self._config:  # most lanes are configured alike: they share one object
+            config = self._config
+        else:
+            config = self._config = record.config
+        if lane is None:
+            lane = self.lanes[record.lane] = Lane(record.lane, config)
+        else:
+            lane.configure(config)
+        self._stir(lane)
+        self.set_alarm(lane)
+
+    def _apply_dropped(self, record: r.Dropped) -> None:
+        del self.lanes[record.lane]
+        self.windowed.pop(record.lane, None)
+
+    def _apply_departed(self, record: r.Departed) -> None:
+        lane = self.lanes[record.lane]
+        outbox = self.outboxes.setdefault(record.target.shard, Outbox())
+        outbox.last = record.number
+        outbox.entries[record.number] = entry_of(record, self.lsn, lane.config.kind)
+        self._remove(record.lane, record.header, is_fresh=record.is_fresh)
+        if record.cause is Cause.REDRIVE:
+            lane.tasks[-1].departed += 1
+
+    def _apply_settled(self, record: r.Settled) -> None:
+        entry = self.outboxes[record.target].entries.pop(record.number)
+        lane = self.lanes.get(entry.lane)
+        if entry.cause is Cause.REDRIVE and lane is not None and lane.tasks:
+            lane.tasks[-1].moved += 1
+
+    def _apply_returned(self, record: r.Returned) -> None:
+        entry = self.outboxes[record.target].entries.pop(record.number)
+        lane = self.lanes.get(entry.lane)
+        if lane is None:
+            return
+        if entry.cause is Cause.REDRIVE and lane.tasks:
+            lane.tasks[-1].departed -= 1
+        else:
+            lane.gone_target = pack_address(entry.target)
+        lane.restore_leased(entry.header, entry.count, Cause.TARGET_GONE)
+        self._stir(lane)
+        self.set_alarm(lane)
+
+    def _apply_started(self, record: r.TaskStarted) -> None:
+        lane = self.lanes[record.lane]
+        task = Task(record.task, record.target, record.rate, record.last, record.to_move, self.now, record.wall)
+        lane.tasks = [*lane.tasks[1 - MOVE_TASKS_KEPT :], task]
+        self.chores[record.lane] = None
+
+    def _apply_ended(self, record: r.TaskEnded) -> None:
+        task = self.lanes[record.lane].tasks[-1]
+        task.state, task.failure = record.state, record.failure
+
+    def _remove(self, lane_id: LaneId, header: Header, *, is_fresh: bool) -> None:
+        lane = self.lanes[lane_id]
+        if is_fresh:
+            lane.remove_fresh(header)
+        else:
+            lane.remove_leased(header.seq, self.now)
+        self._stir(lane)
+        self.set_alarm(lane)
