@@ -213,6 +213,7 @@ class Book:
         self.lsn = Lsn(0)
         self.messages: dict[tuple[LaneId, Seq], Header] = {}
         self.history = b""
+        self.histories: dict[int, bytes] = {}  # after each record since the start; not part of the state
         self.frame = (Epoch(0), Instant(0), WallMs(0))
 
     @property
@@ -238,6 +239,7 @@ class Book:
             self.messages.pop((record.lane, record.seq), None)
         said = repr((self.history, epoch, now, wall, self.lsn, record))
         self.history = blake2b(said.encode(), digest_size=16).digest()
+        self.histories[self.lsn] = self.history
 
     def is_alive(self, lane: LaneId, header: Header) -> bool:
         held = self.messages.get((lane, header.seq))
@@ -273,8 +275,16 @@ def record_bytes(record: Record) -> int:
 class Host:
     """A shard as its owner runs it: what the tests of the log drive."""
 
-    def __init__(self, disk: MemoryDisk, *, cut_after: int | None = None, segment: int = SEGMENT) -> None:
+    def __init__(
+        self,
+        disk: MemoryDisk,
+        *,
+        cut_after: int | None = None,
+        segment: int = SEGMENT,
+        cipher: type[Plain] = Plain,
+    ) -> None:
         self.disk = disk
+        self.cipher = cipher
         self.time = 0
         self.segment = segment
         work = recover(SHARD, machine=Book, identity=b"host", segment_bytes=segment, reserve_bytes=RESERVE)
@@ -293,7 +303,7 @@ class Host:
         number = self.journal.start_spare()
         key = self.key_of(number)
         is_ready = self.disk.run(prepare_segment(number, key=key, size=self.segment))
-        self.journal.end_spare(Plain(key) if is_ready else None)
+        self.journal.end_spare(self.cipher(key) if is_ready else None)
         return is_ready
 
     def begin(self) -> None:

@@ -163,8 +163,8 @@ def test_lengths_are_aligned_to_sectors() -> None:
 ZEROS = bytes(4 * SECTOR)
 
 
-def is_rot(tail: bytes, *, expected: int = 10, floor: int = 0) -> bool | None:
-    damage = judge(tail, expected=Lsn(expected), epoch=EPOCH, floor=Lsn(floor))
+def is_rot(tail: bytes, *, expected: int = 10, floor: int = 0, start: int = SECTOR) -> bool | None:
+    damage = judge(tail, start=start, expected=Lsn(expected), epoch=EPOCH, floor=Lsn(floor))
     return None if damage is None else damage.is_rot
 
 
@@ -180,7 +180,7 @@ def test_zeros_where_something_was_durable_are_rot() -> None:
 
 
 def test_garbage_at_the_end_is_torn() -> None:
-    damage = judge(b"garbage" + ZEROS, expected=Lsn(10), epoch=EPOCH, floor=Lsn(9))
+    damage = judge(b"garbage" + ZEROS, start=SECTOR, expected=Lsn(10), epoch=EPOCH, floor=Lsn(9))
     assert damage is not None
     assert (damage.is_rot, damage.length) == (False, 7)
 
@@ -192,7 +192,7 @@ def test_a_lost_frame_is_torn_when_those_behind_it_come_from_the_same_flush() ->
 
 def test_a_damaged_frame_is_rot_when_a_later_one_says_it_was_durable() -> None:
     tail = flip(frame(10), 60) + frame(11, durable=9) + frame(12, durable=11)
-    damage = judge(tail + ZEROS, expected=Lsn(10), epoch=EPOCH, floor=Lsn(0))
+    damage = judge(tail + ZEROS, start=SECTOR, expected=Lsn(10), epoch=EPOCH, floor=Lsn(0))
     assert damage is not None
     assert (damage.is_rot, damage.last) == (True, 11)
     assert damage.length == 2 * SECTOR
@@ -201,6 +201,13 @@ def test_a_damaged_frame_is_rot_when_a_later_one_says_it_was_durable() -> None:
 
 def test_a_damaged_empty_frame_is_rot_when_anything_follows_it() -> None:
     assert is_rot(flip(frame(10, 0, durable=9), 20) + frame(10, durable=9)) is True
+
+
+def test_a_damaged_header_is_torn_with_its_own_frame_and_rot_with_a_later_one() -> None:
+    header = flip(encode_header(HEADER), 3)
+    assert is_rot(header + frame(10, durable=9), start=0) is False
+    assert is_rot(header + frame(10, 0, durable=9) + frame(10, durable=9), start=0) is True
+    assert is_rot(header + frame(10, durable=9) + frame(11, durable=10), start=0) is True
 
 
 @pytest.mark.parametrize(

@@ -342,6 +342,11 @@ class Journal:
             if segment is not self._active and not segment.has_index_file and segment.last <= self.durable
         ]
 
+    def sealed_upto(self) -> Lsn:
+        """Up to here the log is in segments that will not change any more: what a snapshot may cover."""
+        sealed = [each.last for each in self.segments if each is not self._active]
+        return max((last for last in sealed if last <= self.durable), default=_NONE)
+
     def write_index(self, stem: str) -> Work[None]:
         """Puts the index file of a sealed segment in place; then `indexed` may be called."""
         segment = self._segment(stem)

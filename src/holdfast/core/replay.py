@@ -153,7 +153,7 @@ class Replay(Generic[S]):
     def _judge(self, segment: Segment, reader: SegmentReader, expected: Lsn, floor: Lsn) -> Work[None]:
         rest = yield from reader.rest()
         floor = max(floor, self.state.lsn)
-        damage = judge(rest, expected=expected, epoch=segment.epoch, floor=floor)
+        damage = judge(rest, start=reader.offset, expected=expected, epoch=segment.epoch, floor=floor)
         if damage is not None and damage.is_rot:
             where = f"{reader.path} bytes {reader.offset}–{reader.offset + damage.length}"
             lsns = f"lsn {expected}–{damage.last}"

@@ -25,7 +25,7 @@ Laws
 - A segment is synced completely before its successor appears (journal.py), so a header's durable lsn is its
   first lsn minus one, and damage below a later segment is always rot.
 - Empty frames are written alone. So damage followed by a frame with just the expected lsn hit an empty frame
-  which had been synced.
+  which had been synced; except damage to the header, which shares its flush with the frame in sector 1.
 - Padding is not covered by the crc: damage there destroys nothing.
 """
 
@@ -209,13 +209,14 @@ def split_records(frame: Frame) -> Iterator[tuple[Lsn, int, memoryview]]:
         raise Damaged(f"{len(covered) - at} bytes follow record {frame.last} in its frame")
 
 
-def judge(tail: bytes, *, expected: Lsn, epoch: Epoch, floor: Lsn) -> Damage | None:
+def judge(tail: bytes, *, start: int, expected: Lsn, epoch: Epoch, floor: Lsn) -> Damage | None:
     """What follows the last valid frame of a segment: None for a clean end, else torn or rotten.
 
-    `tail` is the rest of the file, `expected` the next lsn, `floor` an lsn known to be durable from elsewhere
-    (a snapshot, an index). O(length of the tail).
+    `tail` is the rest of the file from `start` on, `expected` the next lsn, `floor` an lsn known to be durable
+    from elsewhere (a snapshot, an index). O(length of the tail).
     """
-    proof = _find_proof(tail, expected, epoch)
+    twin = -1 if start else SECTOR  # the frame that was written together with a header that is damaged
+    proof = _find_proof(tail, expected, epoch, twin)
     if proof is not None:
         offset, frame = proof
         last = max(expected, Lsn(frame.first - 1))
@@ -226,13 +227,13 @@ def judge(tail: bytes, *, expected: Lsn, epoch: Epoch, floor: Lsn) -> Damage | N
     return Damage(False, length, expected, "nothing later was durable") if length else None
 
 
-def _find_proof(tail: bytes, expected: Lsn, epoch: Epoch) -> tuple[int, Frame] | None:
+def _find_proof(tail: bytes, expected: Lsn, epoch: Epoch, twin: int) -> tuple[int, Frame] | None:
     """A later frame of this log that was closed after what is damaged had been synced."""
     for offset in range(0, len(tail) - HEAD_BYTES + 1, SECTOR):
         length, _, _, its_epoch, _, first, _, _, durable = _HEAD.unpack_from(tail, offset)
         if length < HEAD_BYTES or its_epoch != epoch or not durable < first >= expected:
             continue
-        if durable < expected != first:
+        if durable < expected and (first != expected or offset == twin):
             continue
         try:
             return offset, decode_frame(tail, offset)

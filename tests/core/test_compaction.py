@@ -1,0 +1,188 @@
+"""Compaction: what lives in an old segment is written again, no more, and then the segment can go."""
+
+import pytest
+
+from holdfast.core import compaction
+from holdfast.core.codec import decode_message
+from holdfast.core.compaction import Compaction, Step, pick
+from holdfast.core.errors import CorruptLog
+from holdfast.core.journal import IndexNeeded, Location
+from holdfast.core.limits import STRETCH_BITS
+from holdfast.core.record import NO_DIGEST, Moved, Record
+from holdfast.core.segment import segment_path
+from holdfast.core.segment_files import Segment, load_index
+from holdfast.core.snapshot import advance_snapshot, remove_old
+from holdfast.core.types import Cause, Epoch, LaneId, Lsn
+from tests.core.memory_disk import LANE, SHARD, Book, Host, MemoryDisk, Plain, sent
+
+STRETCH = 1 << STRETCH_BITS
+
+
+def old_log() -> Host:
+    """Two lanes in several sealed segments; of the first segment's messages few live."""
+    host = Host(MemoryDisk())
+    for _ in range(6):
+        host.send(30)
+        host.write(sent(host.seq, b"other", lane=LaneId(9)))
+    host.write_indexes()
+    host.delete(*(seq for seq in range(1, 80) if seq % 20))
+    return host
+
+
+def compaction_of(host: Host, segment: Segment, key: bytes | None = None) -> Compaction:
+    cipher = Plain(key) if key is not None else host.journal.ciphers[segment.stem]
+    return Compaction(SHARD, segment, cipher=cipher, is_alive=host.book.is_alive)
+
+
+def steps(host: Host, machine: Compaction) -> list[Step]:
+    made = [host.disk.run(machine.step())]
+    while not made[-1].is_over:
+        made.append(host.disk.run(machine.step()))
+    return made
+
+
+def submit(host: Host, made: list[Step]) -> int:
+    """As the owner does: what is alive is written again."""
+    count = 0
+    for step in made:
+        if step.compact is None:
+            continue
+        for header, message in step.compact.messages:
+            assert host.book.is_alive(message.lane, header)
+            copy: Record = Moved(message.lane, header, Cause.NONE, message.wall, NO_DIGEST, message.content)
+            host.write(copy)
+            count += 1
+    return count
+
+
+def content_at(host: Host, lane: LaneId, at: Lsn) -> bytes:
+    place = host.journal.locate(lane, at)
+    if isinstance(place, IndexNeeded):
+        segment = next(each for each in host.journal.segments if each.stem == place.stem)
+        place = host.journal.locate(lane, at, {place.stem: host.disk.run(load_index(SHARD, segment))})
+    assert isinstance(place, Location)
+    data = host.disk.get(place.path)[place.offset : place.offset + place.length]
+    return decode_message(data, place.epoch, at, cipher=host.journal.ciphers[place.stem]).content
+
+
+def test_the_living_messages_of_a_segment_and_only_they_are_written_again() -> None:
+    host = old_log()
+    segment = host.journal.segments[0]
+    living = {key for key, header in host.book.messages.items() if header.at <= segment.last}
+    made = steps(host, compaction_of(host, segment))
+    moved = [(message.lane, header.seq) for step in made if step.compact for header, message in step.compact.messages]
+    assert sorted(moved) == sorted(living)
+    assert [lane for lane, _ in moved] == sorted(lane for lane, _ in moved)  # lane after lane
+    assert submit(host, made) == len(living)
+    for lane, seq in living:
+        header = host.book.messages[lane, seq]
+        assert header.at > segment.last
+        assert content_at(host, lane, header.at) == (b"other" if lane == LaneId(9) else bytes([seq % 251]) * 100)
+    assert [step.compact for step in steps(host, compaction_of(host, segment))] == [None]
+
+
+def test_a_step_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    host = old_log()
+    segment = host.journal.segments[1]
+    whole = steps(host, compaction_of(host, segment))
+    assert len(whole) == 1
+    assert whole[0].compact is not None
+    monkeypatch.setattr(compaction, "STEP_ENTRIES", 10)
+    by_entries = steps(host, compaction_of(host, segment))
+    monkeypatch.setattr(compaction, "STEP_ENTRIES", 512)
+    monkeypatch.setattr(compaction, "STEP_BYTES", 500)
+    by_bytes = steps(host, compaction_of(host, segment))
+    for made in (by_entries, by_bytes):
+        assert len(made) > 5
+        assert all(len(step.compact.messages) <= 10 for step in made if step.compact)
+        together = [each for step in made if step.compact for each in step.compact.messages]
+        assert tuple(together) == whole[0].compact.messages
+
+
+def test_a_message_that_dies_between_two_steps_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compaction, "STEP_ENTRIES", 10)
+    host = old_log()
+    segment = host.journal.segments[1]
+    machine = compaction_of(host, segment)
+    host.disk.run(machine.step())
+    host.book.messages.clear()
+    assert all(step.compact is None for step in steps(host, machine))
+
+
+def test_a_damaged_index_is_no_obstacle() -> None:
+    host = old_log()
+    segment = host.journal.segments[0]
+    whole = steps(host, compaction_of(host, segment))
+    path = f"index/{segment.stem}.idx"
+    data = host.disk.get(path)
+    host.disk.put(path, data[:200] + b"?" + data[201:])
+    assert steps(host, compaction_of(host, segment)) == whole
+
+
+def test_a_damaged_segment_without_its_index_is_corrupt() -> None:
+    host = old_log()
+    segment = host.journal.segments[0]
+    path = segment_path(segment.stem)
+    data = host.disk.get(path)
+    for at in (3, 700):
+        disk = host.disk.copy()
+        disk.put(path, data[:at] + b"?" + data[at + 1 :])
+        disk.put(f"index/{segment.stem}.idx", b"")
+        with pytest.raises(CorruptLog, match=f"{path} from byte .*sealed"):
+            disk.run(compaction_of(host, segment).step())
+
+
+def test_a_living_message_that_cannot_be_read_stops_the_host() -> None:
+    host = old_log()
+    segment = host.journal.segments[0]
+    with pytest.raises(CorruptLog, match=rf"{segment_path(segment.stem)} bytes \d+–\d+, lsn 20: a living message"):
+        steps(host, compaction_of(host, segment, b"another key"))
+
+
+# --- choosing ------------------------------------------------------------------------------------------
+
+
+def sealed(number: int, *, used: int = 1000, has_index_file: bool = True) -> Segment:
+    first = Lsn(number * STRETCH or 1)
+    last = Lsn((number + 1) * STRETCH - 1)
+    return Segment(str(number), Epoch(1), first, last, used, has_index_file=has_index_file)
+
+
+def test_the_oldest_segment_with_little_life_is_picked() -> None:
+    log = [sealed(number) for number in range(4)]
+    chosen = pick(log, {0: 251, 1: 250, 2: 9, 3: 1}, done=())
+    assert chosen is log[1]
+    assert pick(log, {0: 251, 1: 250, 2: 9}, done=("1",)) is log[2]
+
+
+def test_dead_segments_full_ones_the_newest_and_those_without_index_are_not_picked() -> None:
+    log = [sealed(0), sealed(1), sealed(2, has_index_file=False), sealed(3)]
+    assert pick(log, {0: 0, 1: 999, 2: 1, 3: 1}, done=()) is None
+    assert pick([], {}, done=()) is None
+
+
+def test_after_compaction_and_two_snapshots_the_segment_is_gone_and_its_messages_are_not() -> None:
+    host = Host(MemoryDisk())
+    host.send(40)
+    while host.book.lsn < 2 * STRETCH:
+        host.delete(*(seq for seq in range(1, 400) if seq != 7))
+    host.write_indexes()
+    chosen = pick(host.journal.segments, host.book.live, done=())
+    assert chosen is host.journal.segments[0]
+    submit(host, steps(host, compaction_of(host, chosen)))
+    gone: list[str] = []
+    for _ in range(3):
+        while host.book.lsn % STRETCH < STRETCH - 400:
+            host.delete(*range(100, 500))
+        host.delete(*range(100, 500))
+        host.write_indexes()
+        done = host.disk.run(advance_snapshot(SHARD, host.journal.sealed_upto(), machine=Book))
+        assert done is not None
+        for stem in done.stems:
+            host.journal.forget(stem)
+        host.disk.run(remove_old(done))
+        gone += done.stems
+    assert chosen.stem in gone
+    again = Host(host.disk)
+    header = again.book.messages[LANE, sent(7).seq]
+    assert content_at(host, LANE, header.at) == bytes([7]) * 100
