@@ -84,23 +84,35 @@ def cpu(work: Callable[[], object]) -> float:
     return time.process_time() - start
 
 
-def commands(shard: Shard, log: Log, rounds: int = 30) -> dict[str, float]:
-    """Microseconds per command at the shard's present depth: a thousand sends, receives and deletes per round."""
+def measure_round(shard: Shard, log: Log) -> dict[str, float]:
+    """Seconds of CPU for a thousand sends, receives and deletes at the shard's present depth."""
     send = c.Send(LANE, BODY, BODY, len(BODY))
     receive = c.Receive(LANE, 1)
-    took: dict[str, list[float]] = {"send": [], "receive": [], "delete": []}
+    shard.begin(Epoch(1), Instant(shard.now + 100_000), WallMs(0))
+    start = time.process_time()
+    for _ in range(BATCH):
+        ask(shard, log, send)
+    sent = time.process_time()
+    deliveries = [ask(shard, log, receive) for _ in range(BATCH)]
+    received = time.process_time()
+    deletes = [c.Delete(LANE, receipt_of(delivery)) for delivery in deliveries]
+    begin = time.process_time()
+    for delete in deletes:
+        ask(shard, log, delete)
+    deleted = time.process_time()
+    return {"send": sent - start, "receive": received - sent, "delete": deleted - begin}
+
+
+def commands(shards: dict[str, tuple[Shard, Log]], rounds: int = 30) -> dict[str, dict[str, float]]:
+    """Median microseconds per command, the shards taking turns so that all meet the same weather."""
+    took: dict[str, list[dict[str, float]]] = {name: [] for name in shards}
     for _ in range(rounds):
-        shard.begin(Epoch(1), Instant(shard.now + 100_000), WallMs(0))
-        took["send"].append(cpu(lambda: [ask(shard, log, send) for _ in range(BATCH)]))
-        start = time.process_time()
-        deliveries = [ask(shard, log, receive) for _ in range(BATCH)]
-        took["receive"].append(time.process_time() - start)
-        deletes = [c.Delete(LANE, receipt_of(delivery)) for delivery in deliveries]
-        start = time.process_time()
-        for delete in deletes:
-            ask(shard, log, delete)
-        took["delete"].append(time.process_time() - start)
-    return {name: statistics.median(values) / BATCH * 1e6 for name, values in took.items()}
+        for name, (shard, log) in shards.items():
+            took[name].append(measure_round(shard, log))
+    return {
+        name: {kind: statistics.median(each[kind] for each in rows) / BATCH * 1e6 for kind in rows[0]}
+        for name, rows in took.items()
+    }
 
 
 def receipt_of(delivery: c.Answer) -> Receipt:
@@ -160,7 +172,6 @@ def recovery_cpu(shard: Shard, tail: int = 60_000) -> dict[str, float]:
 
 
 def measure(backlog: int) -> dict[str, object]:
-    shallow = commands(new_shard(), Log())
     per_lease = in_flight_bytes()
     per_lane = idle_lane_bytes()
     log = Log()
@@ -171,11 +182,11 @@ def measure(backlog: int) -> dict[str, object]:
     fill(shard, log, backlog - indexed, indexed=0)
     per_ready = max(0.0, (resident() - before) / (backlog - indexed))
     recovery = recovery_cpu(shard)
-    deep = commands(shard, log)
+    took = commands({"empty": (new_shard(), Log()), "deep": (shard, log)})
     return {
         "backlog": backlog,
-        "shallow_us": shallow,
-        "deep_us": deep,
+        "shallow_us": took["empty"],
+        "deep_us": took["deep"],
         "bytes_per_ready": per_ready,
         "bytes_per_in_flight": per_lease,
         "bytes_per_idle_lane": per_lane,

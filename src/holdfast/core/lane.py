@@ -152,8 +152,7 @@ class Lane:
 
     def restore_leased(self, header: Header, count: int, cause: Cause) -> None:
         """A message that had left comes back, visible: its target is gone."""
-        lease = new_lease(header)
-        lease.number = count - lease.count
+        lease = new_lease(header, number=count - header.count, until=Instant(0), received=Instant(0), wall=WallMs(0))
         self.leases[header.seq] = lease
         self.causes = own(self.causes)
         self.causes[header.seq] = cause
@@ -198,11 +197,7 @@ class Lane:
         else:
             self.backlog.take(header)
         seq = header.seq
-        lease = self.leases[seq] = new_lease(header)
-        lease.until = until
-        lease.received = now
-        lease.number = 1
-        lease.first_wall = wall
+        lease = self.leases[seq] = new_lease(header, number=1, until=until, received=now, wall=wall)
         if attempt is not None:
             lease.uncommon().attempt = attempt
         self.in_flight += 1
@@ -210,7 +205,13 @@ class Lane:
             self.taken.setdefault(header.group, []).append(seq)
         elif self.tenants is not None:
             self.tenants.leave(header.group)
-        self._set_timer(seq, lease)
+        if lease.rare is None and until <= header.time + self.retention:  # the common case of _set_timer
+            lease.due = until
+            if self.wheel is None:
+                self.wheel = Wheel()
+            self.wheel.add(until, seq)
+        else:
+            self._set_timer(seq, lease)
 
     def hold_again(self, seq: Seq, *, until: Instant, now: Instant, wall: WallMs, attempt: bytes | None) -> None:
         lease = self.leases[seq]

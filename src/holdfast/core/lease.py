@@ -81,21 +81,20 @@ class Attempt(msgspec.Struct, frozen=True, gc=False):
     seqs: tuple[Seq, ...]
 
 
-def new_lease(header: Header) -> Lease:
+def new_lease(header: Header, *, number: int, until: Instant, received: Instant, wall: WallMs) -> Lease:
     rare = None
     if header.deadline or header.origin or header.count or header.at != header.lsn:
         rare = Rare(header.at, header.deadline, header.origin, header.count, None)
-    nothing = Instant(0)
     return Lease(
         header.lsn,
         header.epoch,
         header.group,
         header.size,
         header.time,
-        0,
-        nothing,
-        nothing,
-        WallMs(0),
+        number,
+        until,
+        received,
+        wall,
         NEVER,
         rare,
     )

@@ -144,9 +144,8 @@ class Replicated:
             self.stirred[lane.lane] = None
         if lane.lane not in self.windowed:
             self.windowed[lane.lane] = None
-        expiry = lane.expiry(header.time, header.deadline)
-        due = min(expiry, header.visible_at) if header.is_aside else expiry
-        if due < lane.alarm or (lane.is_watched and header.visible_at > self.now):
+        is_special = header.deadline or header.is_aside or header.time != self.now or lane.is_watched
+        if is_special or lane.alarm == NEVER:  # otherwise an older message has set an earlier alarm
             self.set_alarm(lane)
 
     def _apply_moved(self, record: r.Moved) -> None:
