@@ -162,7 +162,9 @@ def test_an_idle_log_says_once_that_its_end_is_durable() -> None:
     host = fresh()
     journal = host.journal
     assert not journal.idle_frame_due(Instant(10**9))
+    assert journal.idle_deadline() is None
     host.send(2)
+    assert journal.idle_deadline() == host.time + 500_000
     soon, later = Instant(host.time + 1000), Instant(host.time + 600_000)
     assert not journal.idle_frame_due(soon)
     journal.begin(soon, WallMs(0))  # looking at the time does not put it off
@@ -357,12 +359,14 @@ def test_arrivals_and_copies_are_found_like_sends() -> None:
 
 
 def ask(host: Host, need: Need) -> Found:
-    """As the shell does: loads every index that is missing."""
+    """As a shell does that can keep one index only: each is asked for once."""
     loaded: dict[str, SegmentIndex] = {}
+    asked: list[str] = []
     while isinstance(answer := host.journal.headers(need, loaded), IndexNeeded):
         segment = next(each for each in host.journal.segments if each.stem == answer.stem)
-        assert segment.stem not in loaded
-        loaded[segment.stem] = host.disk.run(load_index(SHARD, segment))
+        assert segment.stem not in asked
+        asked.append(segment.stem)
+        loaded = {segment.stem: host.disk.run(load_index(SHARD, segment))}
     return answer
 
 

@@ -35,10 +35,10 @@ _CRC = struct.Struct("<I")
 _ROW = struct.Struct("<QQ")
 _ENTRY = struct.Struct("<QQIQQIqqqIQ?II")
 _PLACE = struct.Struct("<II")
-_START = struct.Struct("<QQIQ")  # an entry's seq, lsn, epoch, at
 _U64 = struct.Struct("<Q")
 _AT: Final = 20  # where an entry has its `at`
 ENTRY_BYTES: Final = _ENTRY.size
+CHUNK_ENTRIES: Final = 64  # unpacked at once, at least
 _EMPTY = memoryview(b"")
 HEAD_BYTES: Final = _HEAD.size + _CRC.size
 
@@ -118,27 +118,11 @@ class SegmentIndex:
         A lane's own records ascend by seq, so the first one beyond `need.last` ends the search; copies that
         compaction made may lie between. O(entries of the lane from need.lsn on) when it does not end earlier.
         """
-        first, last, count_max = need.first, need.last, need.count_max
         entries = self._lanes.get(need.lane, _EMPTY)
         start = self._position(need.lane, need.lsn) * ENTRY_BYTES
-        step = count_max * ENTRY_BYTES
-        time = Instant(0)
-        for begin in range(start, len(entries), step):
-            for entry in _ENTRY.iter_unpack(bytes(entries[begin : begin + step])):
-                seq, lsn, epoch, at, group, size, queued, visible, deadline, count, origin, is_aside, _, _ = entry
-                if first <= seq <= last:
-                    # Equal numbers share one object: less memory when the messages are leased.
-                    time = time if queued == time else queued
-                    at = lsn if at == lsn else at
-                    visible = time if visible == time else visible
-                    found.append(
-                        Header(seq, lsn, epoch, at, group, size, time, visible, deadline, count, origin, is_aside)
-                    )
-                    if seq == last or len(found) >= count_max:
-                        return True
-                elif seq > last and lsn == at:
-                    return True
-        return False
+        step = max(need.count_max, CHUNK_ENTRIES) * ENTRY_BYTES
+        chunks = (bytes(entries[at : at + step]) for at in range(start, len(entries), step))
+        return any(_collect(chunk, need, found) for chunk in chunks)
 
     def walk(self, lane: LaneId, start: int, count: int) -> Iterator[tuple[Header, int, int]]:
         """(header, offset, length) of `count` entries from the `start`th on."""
@@ -154,6 +138,24 @@ class SegmentIndex:
             at,
             key=lambda number: Lsn(_U64.unpack_from(entries, number * ENTRY_BYTES + _AT)[0]),
         )
+
+
+def _collect(chunk: bytes, need: Need, found: list[Header]) -> bool:
+    first, last, count_max = need.first, need.last, need.count_max
+    time = Instant(0)
+    for entry in _ENTRY.iter_unpack(chunk):
+        seq, lsn, epoch, at, group, size, queued, visible, deadline, count, origin, is_aside, _, _ = entry
+        if first <= seq <= last:
+            # Equal numbers share one object: less memory when the messages are leased.
+            time = time if queued == time else queued
+            at = lsn if at == lsn else at
+            visible = time if visible == time else visible
+            found.append(Header(seq, lsn, epoch, at, group, size, time, visible, deadline, count, origin, is_aside))
+            if seq == last or len(found) >= count_max:
+                return True
+        elif seq > last and lsn == at:
+            return True
+    return False
 
 
 def encode_index(index: SegmentIndex, head: IndexHead) -> bytes:
@@ -183,7 +185,7 @@ def decode_index(data: bytes) -> tuple[SegmentIndex, IndexHead]:
     head = decode_index_head(data)
     if len(data) != head.length:
         raise ValueError(f"the index has {len(data)} bytes instead of {head.length}")
-    if blake2b(data[:-DIGEST_BYTES], digest_size=DIGEST_BYTES).digest() != data[-DIGEST_BYTES:]:
+    if blake2b(memoryview(data)[:-DIGEST_BYTES], digest_size=DIGEST_BYTES).digest() != data[-DIGEST_BYTES:]:
         raise ValueError("the digest of the index does not match")
     index, view = SegmentIndex(), memoryview(data)
     at = HEAD_BYTES + head.lanes * _ROW.size

@@ -119,6 +119,7 @@ class Journal:
         self._under_way: Lsn | None = None  # last lsn of the flush that is being written
         self._declared = declared  # highest durable lsn that stands in the log itself
         self._written = stamp  # of the last frame that was closed
+        self._searches: dict[Need, tuple[Lsn, list[Header]]] = {}  # how far those came that wait for an index
 
     @property
     def appended(self) -> Lsn:
@@ -261,11 +262,16 @@ class Journal:
         before = Lsn(segment.first - 1)  # synced by the operations before this one
         return encode_header(SegmentHeader(self.shard, self.epoch, segment.first, self._crc, self.stamp, before))
 
-    def idle_frame_due(self, own: Instant) -> bool:
-        """The log's end does not say yet that it is durable, and nothing else is coming to say it."""
+    def idle_deadline(self) -> Instant | None:
+        """When an empty frame is due: the log's end does not say yet that it is durable, and nothing is coming."""
         is_busy = self._parts or self._drafts or self._under_way is not None
-        is_silent = self._declared < self.durable and own >= self._written + IDLE_AFTER
-        return not is_busy and is_silent and self._has_place_for(SECTOR)
+        if is_busy or self._declared >= self.durable or not self._has_place_for(SECTOR):
+            return None
+        return Instant(self._written + IDLE_AFTER)
+
+    def idle_frame_due(self, own: Instant) -> bool:
+        deadline = self.idle_deadline()
+        return deadline is not None and own >= deadline
 
     # Room
 
@@ -274,9 +280,9 @@ class Journal:
         whole = self._segment_bytes - SECTOR if self._spare is not None else self._left()
         return whole >= self._reserve_bytes + size + _SLACK
 
-    def is_exhausted(self) -> bool:
-        """Even the reserve is nearly used up: nothing that writes may be taken."""
-        return self._spare is None and self._left() < self._reserve_bytes // 4
+    def is_exhausted(self, size: int = 0) -> bool:
+        """Even the reserve is nearly used up: nothing that writes, or that writes so many bytes, may be taken."""
+        return self._spare is None and self._left() < self._reserve_bytes // 4 + size
 
     def _left(self) -> int:
         return max(0, self._segment_bytes - max(self._fill, self._start)) if self._active is not None else 0
@@ -319,14 +325,18 @@ class Journal:
         return Location(segment_path(segment.stem), *place, segment.epoch, segment.stem)
 
     def headers(self, need: Need, indexes: Mapping[str, SegmentIndex] | None = None) -> Found | IndexNeeded:
-        """What a lane asks for, from as many segments as it takes."""
-        position = max(0, bisect_right(self.segments, need.lsn, key=lambda segment: segment.first) - 1)
-        found: list[Header] = []
+        """What a lane asks for, from as many segments as it takes.
+
+        It goes on where it stopped, so each index is asked for once and need not be kept by the caller.
+        """
+        lsn, found = self._searches.pop(need, (need.lsn, []))
+        position = max(0, bisect_right(self.segments, lsn, key=lambda segment: segment.first) - 1)
         for segment in self.segments[position:]:
-            if segment is not self._active and segment.last < need.lsn:
+            if segment is not self._active and segment.last < lsn:
                 continue  # what was behind it has been removed
             index = segment.index or (indexes or {}).get(segment.stem)
             if index is None:
+                self._searches[need] = (max(lsn, segment.first), found)
                 return IndexNeeded(segment.stem)
             if index.collect(need, found):
                 break

@@ -64,7 +64,7 @@ def decode_snapshot(data: bytes) -> tuple[SnapshotHead, bytes]:
     """Raises ValueError unless every byte is as it was written."""
     if len(data) < _HEAD.size + DIGEST_BYTES:
         raise ValueError("the file is shorter than a snapshot's head")
-    if blake2b(data[:-DIGEST_BYTES], digest_size=DIGEST_BYTES).digest() != data[-DIGEST_BYTES:]:
+    if blake2b(memoryview(data)[:-DIGEST_BYTES], digest_size=DIGEST_BYTES).digest() != data[-DIGEST_BYTES:]:
         raise ValueError("the digest of the snapshot does not match")
     magic, version, epoch, shard, lsn, crc, time, length = _HEAD.unpack_from(data)
     if magic != MAGIC or version != VERSION:
