@@ -167,6 +167,8 @@ class Backlog:
         """This sequence number is not part of the stream: it waits elsewhere."""
         if self.window is not None and self.window.next == seq:
             self.window.next = Seq(seq + 1)
+        if not self.count:
+            self.cursor = Seq(seq + 1)
         self.last = seq
 
     def park(self, seqs: Iterable[Seq]) -> None:
@@ -293,7 +295,7 @@ class Backlog:
         return next(iter(self.held), self.cursor)
 
     def hint_of(self, seq: Seq) -> Lsn:
-        return Lsn(self.hints[max(0, bisect_right(self.firsts, seq) - 1)])
+        return Lsn(self.hints[max(0, bisect_right(self.firsts, seq) - 1)]) if self.hints else Lsn(0)
 
     def has(self, seq: Seq) -> bool:
         """Waits here, unless it waits aside. For a number below the cursor the answer is exact."""

@@ -58,6 +58,9 @@ class Dedup:
         self._ids[digest] = _ENTRY.pack(now, epoch, lsn, seq)
         self._order.append(digest)
 
+    def oldest(self) -> Instant:
+        return Instant(_ENTRY.unpack(self._ids[self._order[0]])[0])
+
     def prune(self, now: Instant) -> None:
         """Forgets what is too old. Amortised O(1) per id."""
         order, ids = self._order, self._ids

@@ -19,7 +19,7 @@ from holdfast.core.aside import Aside, Maturing
 from holdfast.core.backlog import Backlog
 from holdfast.core.dedup import Dedup
 from holdfast.core.lease import Attempt, Lease, new_lease
-from holdfast.core.limits import ATTEMPT_WINDOW, SECOND
+from holdfast.core.limits import ATTEMPT_WINDOW, DEDUP_WINDOW, MINUTE, SECOND
 from holdfast.core.task import Task
 from holdfast.core.tenants import Tenants
 from holdfast.core.types import (
@@ -115,6 +115,9 @@ class Lane:
         if header.group and not self.backlog.is_grouped:
             self.backlog.group_up()
             self.tenants = Tenants()
+            for lease in self.leases.values():  # O(leases), once in a lane's life
+                if lease.until:
+                    self.tenants.leave(lease.group)
         if header.is_aside:
             self.aside = self.aside or Aside()
             self.aside.add(header)
@@ -192,10 +195,7 @@ class Lane:
 
     def hold(self, header: Header, *, until: Instant, now: Instant, wall: WallMs, attempt: bytes | None) -> None:
         """A message is handed out for the first time."""
-        if header.is_aside:
-            self._leave_stream(header, is_taken=True)
-        else:
-            self.backlog.take(header)
+        self._leave_stream(header, is_taken=True)
         seq = header.seq
         lease = self.leases[seq] = new_lease(header, number=1, until=until, received=now, wall=wall)
         if attempt is not None:
@@ -305,6 +305,7 @@ class Lane:
                 self._set_timer(seq, lease, now=now)
         if self.aside is not None:
             self.aside.ripen(now)
+        self.prune(now)
         if self.maturing is not None and not self.maturing.drop(Instant(now - self._own_delay())):
             self.maturing = None
 
@@ -322,27 +323,32 @@ class Lane:
         """What is added to the instants in `maturing`: FIFO lanes note when messages came, others when they are due."""
         return self.config.delay_s * SECOND if self.is_fifo else 0
 
-    def next_due(self) -> Instant:
-        """When time alone will change something here, or give Tick something to do."""
+    def next_event(self) -> Instant:
+        """When `elapse` will have something to do."""
         due = self.wheel.first() if self.wheel is not None else NEVER
         if self.aside is not None:
             due = min(due, self.aside.first())
-        if self.backlog.count:
-            due = min(due, Instant(self.backlog.oldest() + self.retention))
-            window = self.backlog.window
-            if window is not None and window.deadlines:
-                due = min(due, window.deadlines[0][0])
+        if self.dedup is not None:
+            due = min(due, Instant(self.dedup.oldest() + DEDUP_WINDOW + MINUTE))  # not for every single id
         return due
 
-    def next_visible(self) -> Instant:
-        """When a message that waits in order will be visible: for somebody in a long poll."""
-        due = self.wheel.first() if self.wheel is not None else NEVER
-        if self.aside is not None:
-            due = min(due, self.aside.first())
+    def next_expiry(self) -> Instant:
+        """When Tick will have something to remove that was never handed out."""
+        if not self.backlog.count:
+            return NEVER
+        due = Instant(self.backlog.oldest() + self.retention)
         window = self.backlog.window
-        if window is not None and window.queue:
-            due = min(due, self.visible_at(window.queue[0]))
+        if window is not None and window.deadlines:
+            due = min(due, window.deadlines[0][0])
         return due
+
+    def next_visible(self, now: Instant) -> Instant:
+        """When a delayed message of the stream will be visible: for somebody in a long poll."""
+        window = self.backlog.window
+        if window is None or not window.queue:
+            return NEVER
+        visible_at = self.visible_at(window.queue[0])
+        return visible_at if visible_at > now else NEVER
 
     def _set_timer(self, seq: Seq, lease: Lease, *, now: Instant | None = None) -> None:
         due = Instant(lease.time + self.retention)

@@ -17,7 +17,18 @@ from typing import Any
 
 import msgspec
 
-from holdfast.core.command import EMPTY_DELIVERY, Answer, Command, Handover, Need, Receive, Send, Tick
+from holdfast.core.command import (
+    EMPTY_DELIVERY,
+    Answer,
+    Arrive,
+    Command,
+    Compact,
+    Handover,
+    Need,
+    Receive,
+    Send,
+    Tick,
+)
 from holdfast.core.errors import HoldfastError, NoRoom, Overloaded
 from holdfast.core.files import FileOp
 from holdfast.core.journal import Journal
@@ -76,32 +87,41 @@ class Primary:
         if now != self.shard.now or self.journal.epoch != self.shard.epoch:
             self.shard.begin(self.journal.epoch, now, wall)
 
-    def _decide(self, command: Command, token: Any, wait_s: int) -> bool:
-        """True: an answer is on its way or nobody waits for one. False: it waits in a table."""
+    def _decide(self, command: Command, token: Any, wait_s: int) -> None:
+        answer = self._execute(command)
+        if isinstance(answer, Need):
+            self._needing.setdefault(answer, []).append((command, token, wait_s))
+        elif answer is EMPTY_DELIVERY and wait_s and isinstance(command, Receive):
+            self._park(command, token, wait_s)
+        else:
+            self._reply(token, answer, is_local=isinstance(command, Receive) and self._is_local(command))
+
+    def _execute(self, command: Command) -> Answer | HoldfastError | Need:
         try:
             self._check_room(command)
             decided = self.shard.decide(command, self.committed)
         except HoldfastError as refusal:
-            self._reply(token, refusal)
-            return True
+            return refusal
         if isinstance(decided, Need):
-            self._needing.setdefault(decided, []).append((command, token, wait_s))
-            return False
+            return decided
         records, answer = decided
         for record in records:
             self.journal.append(record)
             self.shard.apply(record)
-        if answer is EMPTY_DELIVERY and wait_s and isinstance(command, Receive):
-            return not self._park(command, token, wait_s)
-        self._reply(token, answer, is_local=isinstance(command, Receive) and self._is_local(command))
-        return True
+        return answer
 
     def _check_room(self, command: Command) -> None:
+        """Content is refused early; small records and compaction, which makes room, may use the reserve."""
         if isinstance(command, Send):
-            if not self.journal.has_room(len(command.content)):
-                raise NoRoom
-        elif self.journal.is_exhausted():
-            raise NoRoom("The disk is full and the space kept for deletes is used up. Free space or retry later.")
+            has_room = self.journal.has_room(len(command.content))
+        elif isinstance(command, Arrive):
+            has_room = self.journal.has_room(len(command.handover.content))
+        elif isinstance(command, Compact):
+            has_room = not self.journal.is_exhausted(sum(len(message.content) for _, message in command.messages))
+        else:
+            has_room = not self.journal.is_exhausted()
+        if not has_room:
+            raise NoRoom
 
     def _is_local(self, command: Receive) -> bool:
         """FIFO and at-most-once receives must survive a fail-over, so they wait for every member; others do not."""
@@ -116,17 +136,18 @@ class Primary:
 
     # Long polls
 
-    def _park(self, command: Receive, token: Any, wait_s: int) -> bool:
+    def _park(self, command: Receive, token: Any, wait_s: int) -> None:
         waiter = Waiter(token, command, Instant(self.shard.now + wait_s * SECOND))
         if not self.polls.add(waiter):
             self._reply(token, Overloaded())
-            return True
+            return
         self.shard.watch(command.lane, is_watched=True)
         self.shard.stirred[command.lane] = None  # something may wait for its commit only
-        return True
 
     def cancel(self, token: Any) -> None:
         """The client of a waiting receive is gone: it is not handed a message."""
+        for waiting in self._needing.values():
+            waiting[:] = [entry for entry in waiting if entry[1] is not token]
         waiter = self.polls.remove(token)
         if waiter is not None:
             self._unwatch(waiter)
@@ -144,22 +165,14 @@ class Primary:
                     break
 
     def _serve(self, waiter: Waiter) -> bool:
-        try:
-            self._check_room(waiter.command)
-            decided = self.shard.decide(waiter.command, self.committed)
-        except HoldfastError as refusal:
-            self._finish(waiter, refusal)
-            return True
-        if isinstance(decided, Need):
-            self._needing.setdefault(decided, [])
+        """False: there is nothing for this one, so neither for the next."""
+        answer = self._execute(waiter.command)
+        if isinstance(answer, Need):
+            self._needing.setdefault(answer, [])
             return False
-        records, answer = decided
-        for record in records:
-            self.journal.append(record)
-            self.shard.apply(record)
         if answer is EMPTY_DELIVERY:
             lane = self.shard.lanes[waiter.command.lane]
-            if lane.backlog.count and lane.newest > self.committed:
+            if lane.count and lane.newest > self.committed:
                 self.shard.stirred[waiter.command.lane] = None  # look again when that is committed
             return False
         self._finish(waiter, answer)

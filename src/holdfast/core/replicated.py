@@ -7,7 +7,7 @@ The live path, recovery and secondaries run the same code, so equal logs give eq
 """
 
 from collections.abc import Callable
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from typing import Any
 
 from holdfast.core import record as r
@@ -32,6 +32,8 @@ from holdfast.core.types import (
 from holdfast.core.untouched import own
 from holdfast.core.upkeep import has_chores
 from holdfast.core.wheel import NEVER
+
+_ALARMS_STALE = 1024  # out-of-date alarms that are tolerated before the heap is made anew
 
 
 class Replicated:
@@ -95,15 +97,20 @@ class Replicated:
         return self._alarms[0][0] if self._alarms else None
 
     def set_alarm(self, lane: Lane) -> None:
-        due = lane.next_due()
-        if due <= self.now:  # overdue work is Tick's; look again with the next frame after it
+        due = max(lane.next_event(), Instant(self.now + 1))
+        expiry = lane.next_expiry()
+        if expiry <= self.now:
             self.chores[lane.lane] = None
-            due = NEVER
+        else:
+            due = min(due, expiry)
         if lane.is_watched:
-            due = min(due, max(lane.next_visible(), Instant(self.now + 1)))
+            due = min(due, lane.next_visible(self.now))
         if due < lane.alarm:
             lane.alarm = due
             heappush(self._alarms, (due, lane.lane))
+            if len(self._alarms) > 2 * len(self.lanes) + _ALARMS_STALE:
+                self._alarms = [(each.alarm, each.lane) for each in self.lanes.values() if each.alarm != NEVER]
+                heapify(self._alarms)
 
     def _stir(self, lane: Lane) -> None:
         if lane.is_watched:

@@ -18,7 +18,6 @@ from holdfast.core.types import Cause, Header, Instant
 def decide_upkeep(lane: Lane, moment: Moment, departures: Departures) -> list[Record] | Need:
     """At most TICK_WORK records; what is left waits for the next tick."""
     records = _expire_leases(lane, moment, departures)
-    lane.prune(moment.now)
     if lane.backlog.count and lane.backlog.oldest() + lane.retention <= moment.now:
         window = lane.backlog.window
         if window is None or not window.size():
@@ -32,12 +31,7 @@ def decide_upkeep(lane: Lane, moment: Moment, departures: Departures) -> list[Re
 
 
 def has_chores(lane: Lane, now: Instant) -> bool:
-    if lane.overdue or (lane.tasks and lane.tasks[-1].is_active):
-        return True
-    window = lane.backlog.window
-    if window is not None and window.deadlines and window.deadlines[0][0] <= now:
-        return True
-    return lane.backlog.count > 0 and lane.backlog.oldest() + lane.retention <= now
+    return bool(lane.overdue) or lane.next_expiry() <= now or (bool(lane.tasks) and lane.tasks[-1].is_active)
 
 
 def _expire_leases(lane: Lane, moment: Moment, departures: Departures) -> list[Record]:
