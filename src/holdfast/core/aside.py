@@ -97,6 +97,13 @@ class Aside:
         at = self._place(due, seq)
         return None if at < 0 else self._header(self._buckets[due], at, due)
 
+    def search(self, seq: Seq) -> Header | None:
+        """Without knowing when it is due. O(buckets)."""
+        for due in self._buckets:
+            if (at := self._place(due, seq)) >= 0:
+                return self._header(self._buckets[due], at, due)
+        return None
+
     def remove(self, header: Header) -> None:
         """O(messages that become visible at the same grid point), by a memory move."""
         due = on_grid(header.visible_at)

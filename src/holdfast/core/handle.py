@@ -27,7 +27,7 @@ def decide_delete(
         if lane.is_fifo:
             _check_current(receipt, lease)
         return (Deleted(lane.lane, receipt.seq),), DONE
-    if lane.is_fifo or not lane.backlog.has(receipt.seq):
+    if lane.is_fifo:
         return (), DONE
     return _delete_unseen(lane, receipt, found)
 
@@ -67,13 +67,14 @@ def _check_current(receipt: Receipt, lease: Lease) -> None:
 def _delete_unseen(
     lane: Lane, receipt: Receipt, found: dict[Seq, Header | None]
 ) -> tuple[tuple[Record, ...], Done] | Need:
-    """The message was handed out by a primary whose record of it was lost; here it still waits."""
-    if receipt.seq not in found:
-        hint = lane.backlog.hint_of(receipt.seq)
-        return Need(lane.lane, hint, receipt.seq, receipt.seq, 1)
-    header = found[receipt.seq]
-    if header is not None and header.is_aside and lane.aside is not None:
-        header = lane.aside.find(receipt.seq, header.visible_at)
+    """Gone already; or it was handed out by a primary whose record of it was lost, and here it still waits."""
+    header = lane.aside.search(receipt.seq) if lane.aside is not None else None
+    if header is None and lane.backlog.has(receipt.seq):
+        if receipt.seq not in found:
+            return Need(lane.lane, lane.backlog.hint_of(receipt.seq), receipt.seq, receipt.seq, 1)
+        header = found[receipt.seq]
+        if header is not None and header.is_aside:
+            header = None
     if header is None:
         return (), DONE
     _check_identity(receipt, header.epoch, header.lsn)

@@ -34,7 +34,7 @@ def decide_receive(
 ) -> tuple[tuple[Record, ...], Delivery] | Need:
     config = lane.config
     timeout_s = config.visibility_timeout_s if command.visibility_timeout_s is None else command.visibility_timeout_s
-    until = on_grid(moment.now + timeout_s * SECOND)
+    until = on_grid(moment.now + timeout_s * SECOND) if timeout_s else moment.now
     attempt = attempt_digest(command.attempt_id) if command.attempt_id and lane.is_fifo else NO_DIGEST
     if attempt != NO_DIGEST and (seqs := _repeatable(lane, attempt, moment.now)):
         return _repeat(lane, seqs, attempt, until=until)

@@ -170,7 +170,8 @@ class Replicated:
     def _apply_received(self, record: r.Received) -> None:
         lane = self.lanes[record.lane]
         attempt = record.attempt if record.attempt != r.NO_DIGEST else None
-        until, now = record.until, self.now
+        now = self.now
+        until = record.until if record.until > now else Instant(now + 1)  # zero seconds: released below
         if record.is_repeat:
             for seq in record.again:
                 lane.hold_on(seq, until=until, now=now)
@@ -187,9 +188,12 @@ class Replicated:
             lane.attempts = own(lane.attempts)
             lane.attempts.pop(attempt, None)
             lane.attempts[attempt] = Attempt(now, seqs)
-        if record.is_final:
+        if record.is_final or record.until <= now:
             for seq in (*(header.seq for header in record.fresh), *record.again):
-                lane.remove_leased(seq, now)
+                if record.is_final:
+                    lane.remove_leased(seq, now)
+                else:  # received with a visibility timeout of zero
+                    lane.change(seq, until=now, now=now)
         if until < lane.alarm:
             self.set_alarm(lane)
 
