@@ -27,7 +27,7 @@ def candidates(lane: Lane, now: Instant, committed: Lsn) -> Iterator[Candidate |
     try:
         while True:
             first_back = _first_back(lane, back)
-            first_fresh = _first_fresh(lane, now, committed)
+            first_fresh = _first_fresh(lane, now, committed, fresh)
             if first_back is not None and (first_fresh is None or first_back < first_fresh):
                 back.append(heappop(lane.back))
                 yield from _prefix(lane, first_back[1], now, committed)
@@ -58,12 +58,12 @@ def _first_back(lane: Lane, seen: list[tuple[Seq, Group]]) -> tuple[Seq, Group] 
     return None
 
 
-def _first_fresh(lane: Lane, now: Instant, committed: Lsn) -> tuple[Seq, Group] | None:
+def _first_fresh(lane: Lane, now: Instant, committed: Lsn, seen: list[tuple[Seq, Group]]) -> tuple[Seq, Group] | None:
     """The oldest group of which nothing is handed out. One behind a lease comes back into the heap when that goes."""
     window = lane.backlog.window
     while window is not None and (entry := window.first_head()) is not None:
         header = window.groups[entry[1]][0]
-        if entry[1] in lane.taken:
+        if entry[1] in lane.taken or (seen and seen[-1] == entry):
             heappop(window.heads)
         elif header.lsn > committed or lane.visible_at(header) > now:
             return None  # those behind it are younger still

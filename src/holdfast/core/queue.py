@@ -127,7 +127,10 @@ def _quiet(lane: Lane, now: Instant, noisy: list[Group]) -> Iterator[Header]:
                 _, group, index = heappop(following)
             elif head is not None:
                 group, index = head[1], 0
-                popped.append(heappop(window.heads))
+                heappop(window.heads)
+                if popped and popped[-1] == head:
+                    continue  # it was in the heap twice
+                popped.append(head)
                 if tenants.is_noisy(group, now):
                     noisy.append(group)
                     continue
