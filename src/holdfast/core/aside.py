@@ -6,7 +6,6 @@ own waits here: 64 bytes each in arrays, one array per grid point, no Python obj
 
 from array import array
 from bisect import bisect_left
-from collections import deque
 from collections.abc import Iterator
 from heapq import heappop, heappush
 
@@ -18,30 +17,42 @@ _MASK = (1 << 64) - 1
 
 
 class Maturing:
-    """How many messages of a stream are delayed, by instant. Instants do not fall."""
+    """How many messages of a stream are delayed, by instant, on the grid. Instants do not fall."""
 
     __slots__ = ("marks",)
 
     def __init__(self) -> None:
-        self.marks: deque[tuple[Instant, int]] = deque()
+        self.marks: dict[Instant, int] = {}
 
-    def add(self, instant: Instant, count: int) -> None:
-        if self.marks and self.marks[-1][0] >= instant:
-            instant, before = self.marks.pop()
-            count += before
-        self.marks.append((instant, count))
+    def add(self, instant: Instant) -> None:
+        due = on_grid(instant)
+        self.marks[due] = self.marks.get(due, 0) + 1
 
-    def drop(self, upto: Instant) -> bool:
+    def remove(self, instant: Instant) -> None:
+        due = on_grid(instant)
+        left = self.marks.get(due, 0) - 1
+        if left > 0:
+            self.marks[due] = left
+        else:
+            self.marks.pop(due, None)
+
+    def drop(self, upto: int) -> bool:
         """Forgets those that are due. False: none is left."""
-        while self.marks and self.marks[0][0] <= upto:
-            self.marks.popleft()
+        while self.marks and (due := next(iter(self.marks))) <= upto:
+            del self.marks[due]
         return bool(self.marks)
 
     def last(self) -> Instant:
-        return self.marks[-1][0]
+        return next(reversed(self.marks), Instant(0))
 
-    def count(self) -> int:
-        return sum(count for _, count in self.marks)
+    def after(self, instant: int) -> tuple[Instant, int]:
+        """The first mark after `instant`, and how many messages have it or a later one. O(marks after it)."""
+        first, count = NEVER, 0
+        for due in reversed(self.marks):
+            if due <= instant:
+                break
+            first, count = due, count + self.marks[due]
+        return first, count
 
 
 class Aside:
@@ -71,7 +82,8 @@ class Aside:
                 header.deadline,
             )
         )
-        self.count += 1
+        if due not in self.ripe:
+            self.count += 1
 
     def first(self) -> Instant:
         return self._dues[0] if self._dues else NEVER

@@ -12,14 +12,13 @@ only by `elapse`, which gives the same state whether it is called once or in ste
 """
 
 from bisect import insort
-from collections.abc import Iterator
 from heapq import heappush
 
 from holdfast.core.aside import Aside, Maturing
 from holdfast.core.backlog import Backlog
 from holdfast.core.dedup import Dedup
 from holdfast.core.lease import Attempt, Lease, new_lease
-from holdfast.core.limits import ATTEMPT_WINDOW, DEDUP_WINDOW, MINUTE, SECOND
+from holdfast.core.limits import ATTEMPT_WINDOW, DEDUP_WINDOW, DELAY_MAX_S, MINUTE, SECOND
 from holdfast.core.task import Task
 from holdfast.core.tenants import Tenants
 from holdfast.core.types import (
@@ -124,13 +123,15 @@ class Lane:
             self.backlog.skip(header.seq)
             return
         self.backlog.append(header)
-        if header.visible_at > now:
+        if self.is_fifo or header.visible_at > now:
             self.maturing = self.maturing or Maturing()
-            self.maturing.add(header.time if self.is_fifo else header.visible_at, 1)
+            self.maturing.add(header.time if self.is_fifo else header.visible_at)
 
-    def remove_fresh(self, header: Header) -> None:
+    def remove_fresh(self, header: Header, now: Instant) -> None:
         """A message that was never handed out is gone."""
         self._leave_stream(header, is_taken=False)
+        if self.maturing is not None and not (self.is_fifo or header.is_aside) and header.visible_at > now:
+            self.maturing.remove(header.visible_at)
         self.count -= 1
         self.bytes -= header.size
 
@@ -283,10 +284,13 @@ class Lane:
         if header.is_aside:
             assert self.aside is not None, "an aside message was added before"
             self.aside.remove(header)
-        elif is_taken:
+            return
+        if is_taken:
             self.backlog.take(header)
         else:
             self.backlog.remove(header)
+        if self.is_fifo and self.maturing is not None:
+            self.maturing.remove(header.time)
 
     # Time
 
@@ -306,8 +310,9 @@ class Lane:
         if self.aside is not None:
             self.aside.ripen(now)
         self.prune(now)
-        if self.maturing is not None and not self.maturing.drop(Instant(now - self._own_delay())):
-            self.maturing = None
+        if self.maturing is not None:
+            kept = DELAY_MAX_S * SECOND if self.is_fifo else 0  # a longer delay may be asked for at any time
+            self.maturing = self.maturing if self.maturing.drop(now - kept) else None
 
     def expiry(self, time: Instant, deadline: Instant) -> Instant:
         by_retention = Instant(time + self.retention)
@@ -344,11 +349,10 @@ class Lane:
 
     def next_visible(self, now: Instant) -> Instant:
         """When a delayed message of the stream will be visible: for somebody in a long poll."""
-        window = self.backlog.window
-        if window is None or not window.queue:
+        if self.maturing is None:
             return NEVER
-        visible_at = self.visible_at(window.queue[0])
-        return visible_at if visible_at > now else NEVER
+        first, _ = self.maturing.after(now - self._own_delay())
+        return Instant(first + self._own_delay())
 
     def _set_timer(self, seq: Seq, lease: Lease, *, now: Instant | None = None) -> None:
         due = Instant(lease.time + self.retention)
@@ -385,15 +389,9 @@ class Lane:
 
     # Reading
 
-    def counts(self) -> Counts:
-        delayed = self.aside.count if self.aside is not None else 0
-        delayed += self.maturing.count() if self.maturing is not None else 0
+    def counts(self, now: Instant) -> Counts:
+        delayed = 0
+        if self.maturing is not None:  # those are the last ones of the stream
+            delayed = min(self.backlog.count, self.maturing.after(now - self._own_delay())[1])
+        delayed += self.aside.count if self.aside is not None else 0
         return Counts(max(0, self.count - self.in_flight - delayed), self.in_flight, delayed, self.bytes)
-
-    def bytes_by_stretch(self) -> Iterator[tuple[Lsn, int]]:
-        """(a log position, living bytes around it), for everything but the backlog. O(leases + aside)."""
-        for lease in self.leases.values():
-            yield lease.at, lease.size
-        if self.aside is not None:
-            for header in self.aside.all():
-                yield header.at, header.size

@@ -45,7 +45,7 @@ def decide_start(lane: Lane, command: StartMove, moment: Moment) -> tuple[tuple[
         raise InvalidParameterValue(
             "There is already a task running. Only one active task is allowed for a source queue arn at a given time."
         )
-    to_move = lane.counts().visible
+    to_move = lane.counts(moment.now).visible
     started = TaskStarted(lane.lane, command.task, command.target, command.rate, lane.last_seq, to_move, moment.wall)
     status = MoveStatus(command.task, RUNNING, command.target, command.rate, 0, to_move, "", moment.wall)
     return (started,), status

@@ -277,7 +277,7 @@ class Replicated:
     def _remove(self, lane_id: LaneId, header: Header, *, is_fresh: bool) -> None:
         lane = self.lanes[lane_id]
         if is_fresh:
-            lane.remove_fresh(header)
+            lane.remove_fresh(header, self.now)
         else:
             lane.remove_leased(header.seq, self.now)
         self._stir(lane)

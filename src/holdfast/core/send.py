@@ -9,6 +9,7 @@ from holdfast.core.moment import Moment
 from holdfast.core.outbox import Departures, dead_letter_target
 from holdfast.core.record import NO_DIGEST, Record, Sent, header_of
 from holdfast.core.types import Address, Cause, Group, Seq
+from holdfast.core.wheel import on_grid
 
 
 def decide_send(
@@ -106,4 +107,4 @@ def _is_early(lane: Lane, delay_s: int, moment: Moment) -> bool:
     """Would it wait behind a message with a longer delay? (The queue's delay was shortened.)"""
     if lane.is_fifo or lane.maturing is None:
         return False
-    return moment.now + delay_s * SECOND < lane.maturing.last()
+    return on_grid(moment.now + delay_s * SECOND) < lane.maturing.last()

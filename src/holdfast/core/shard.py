@@ -41,7 +41,7 @@ class Shard(Replicated):
             c.Drop: lambda x, _: ((r.Dropped(self._lane(x.lane).lane),), c.DONE),
             c.Tick: self._tick,
             c.Peek: lambda x, m: decide_peek(self._lane(x.lane), x, m),
-            c.Count: lambda x, _: ((), self._lane(x.lane).counts()),
+            c.Count: lambda x, m: ((), self._lane(x.lane).counts(m.now)),
             c.StartMove: lambda x, m: decide_start(self._lane(x.lane), x, m),
             c.CancelMove: lambda x, _: decide_cancel(self._lane(x.lane), x),
             c.ListMoves: lambda x, _: (
@@ -144,8 +144,10 @@ class Shard(Replicated):
         for lane in self.lanes.values():
             for stretch, size in lane.backlog.bytes_at.items():
                 live[stretch] = live.get(stretch, 0) + size
-            for at, size in lane.bytes_by_stretch():
-                live[at >> STRETCH_BITS] = live.get(at >> STRETCH_BITS, 0) + size
+            apart = [*lane.leases.values(), *(lane.aside.all() if lane.aside is not None else ())]
+            for message in apart:
+                stretch = message.at >> STRETCH_BITS
+                live[stretch] = live.get(stretch, 0) + message.size
         for outbox in self.outboxes.values():
             for entry in outbox.entries.values():
                 stretch = entry.header.at >> STRETCH_BITS

@@ -100,7 +100,7 @@ def dump_lane(lane: Lane, now: Instant) -> LaneState:
         backlog=_dump_backlog(lane.backlog),
         leases=[(seq, lane.leases[seq]) for seq in sorted(lane.leases)],
         aside=b"".join(map(pack_header, lane.aside.all())) if lane.aside is not None else b"",
-        maturing=list(lane.maturing.marks) if lane.maturing is not None else [],
+        maturing=list(lane.maturing.marks.items()) if lane.maturing is not None else [],
         dedup=lane.dedup.dump(now) if lane.dedup is not None else b"",
         attempts=list(lane.attempts.items()),
         tasks=lane.tasks,
@@ -137,9 +137,9 @@ def _restore_waiting(lane: Lane, state: LaneState, now: Instant) -> None:
         for header in unpack_headers(state.aside):
             lane.aside.add(header)
         lane.aside.ripen(now)
-    for instant, count in state.maturing:
-        lane.maturing = lane.maturing or Maturing()
-        lane.maturing.add(Instant(instant), count)
+    if state.maturing:
+        lane.maturing = Maturing()
+        lane.maturing.marks = {Instant(instant): count for instant, count in state.maturing}
     if state.dedup:
         lane.dedup = Dedup.restore(state.dedup)
 
