@@ -97,13 +97,14 @@ class Window:
         if members is not None:
             heappush(self.heads, (members[0].seq, group))
 
-    def first_head(self) -> tuple[Seq, Group] | None:
-        """The group whose first message is the oldest. Drops places in the heap that are out of date."""
+    def first_head(self, seen: list[tuple[Seq, Group]]) -> tuple[Seq, Group] | None:
+        """The group whose first message is the oldest. Drops places in the heap that are out of date, and second
+        places of the group that was `seen` last."""
         heads, groups = self.heads, self.groups
         while heads:
             seq, group = heads[0]
             members = groups.get(group)
-            if members is not None and members[0].seq == seq:
+            if members is not None and members[0].seq == seq and not (seen and seen[-1] == heads[0]):
                 return heads[0]
             heappop(heads)
         return None

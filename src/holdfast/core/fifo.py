@@ -61,9 +61,9 @@ def _first_back(lane: Lane, seen: list[tuple[Seq, Group]]) -> tuple[Seq, Group] 
 def _first_fresh(lane: Lane, now: Instant, committed: Lsn, seen: list[tuple[Seq, Group]]) -> tuple[Seq, Group] | None:
     """The oldest group of which nothing is handed out. One behind a lease comes back into the heap when that goes."""
     window = lane.backlog.window
-    while window is not None and (entry := window.first_head()) is not None:
+    while window is not None and (entry := window.first_head(seen)) is not None:
         header = window.groups[entry[1]][0]
-        if entry[1] in lane.taken or (seen and seen[-1] == entry):
+        if entry[1] in lane.taken:
             heappop(window.heads)
         elif header.lsn > committed or lane.visible_at(header) > now:
             return None  # those behind it are younger still

@@ -122,20 +122,17 @@ def _quiet(lane: Lane, now: Instant, noisy: list[Group]) -> Iterator[Header]:
     following: list[tuple[Seq, Group, int]] = []  # heap: where to go on in groups that were begun
     try:
         while True:
-            head = window.first_head()
+            head = window.first_head(popped)
             if following and (head is None or following[0][0] < head[0]):
                 _, group, index = heappop(following)
             elif head is not None:
                 group, index = head[1], 0
-                heappop(window.heads)
-                if popped and popped[-1] == head:
-                    continue  # it was in the heap twice
-                popped.append(head)
-                if tenants.is_noisy(group, now):
-                    noisy.append(group)
-                    continue
+                popped.append(heappop(window.heads))
             else:
                 return
+            if not index and tenants.is_noisy(group, now):
+                noisy.append(group)
+                continue
             members = window.groups[group]
             if index + 1 < len(members):
                 heappush(following, (members[index + 1].seq, group, index + 1))
