@@ -1,0 +1,162 @@
+"""A log kept in memory: what Primary needs of its journal, and proof that the state follows from the log.
+
+Every record goes through its bytes. `replay` makes the state anew out of a snapshot and the frames behind it, as
+recovery does; `assert_replayable` compares that with the living state, byte by byte.
+"""
+
+from collections.abc import Callable
+
+import msgspec
+
+from holdfast.core.codec import decode, decode_message, encode
+from holdfast.core.command import Need
+from holdfast.core.files import FileOp, Sync
+from holdfast.core.record import Arrived, Message, Moved, Record, Sent, header_of
+from holdfast.core.shard import Shard
+from holdfast.core.types import Epoch, Header, Instant, LaneId, Lsn, Seq, ShardId, WallMs
+from tests.core.memory_disk import Plain
+
+
+class Frame(msgspec.Struct):
+    epoch: Epoch
+    now: Instant
+    wall: WallMs
+    first: Lsn
+    records: list[bytes]
+
+
+class MemoryLog:
+    def __init__(self, shard: ShardId) -> None:
+        self.shard = shard
+        self.epoch = Epoch(1)
+        self.frames: list[Frame] = []
+        self.snapshots: list[tuple[Lsn, bytes]] = []
+        self.stamp = Instant(0)
+        self.next_lsn = Lsn(1)
+        self.durable = Lsn(0)
+        self.is_full = False
+        self.is_used_up = False
+        self._wall = WallMs(0)
+        self._open: Frame | None = None
+        self._under_way: Lsn | None = None
+        self._cipher = Plain()
+        self._epochs: dict[Lsn, Epoch] = {}
+        self._messages: dict[Lsn, bytes] = {}
+        self._headers: dict[LaneId, dict[Lsn, Header]] = {}
+
+    # What Primary asks of its journal
+
+    @property
+    def is_flushing(self) -> bool:
+        return self._under_way is not None
+
+    def begin(self, own: Instant, wall: WallMs) -> Instant:
+        if self._open is None:
+            self.stamp = max(self.stamp, own)
+            self._wall = wall
+        return self.stamp
+
+    def append(self, record: Record) -> Lsn:
+        lsn = self.next_lsn
+        data = encode(record, self.epoch, lsn, cipher=self._cipher)[4:]
+        assert_same(record, decode(data))
+        if self._open is None:
+            self._open = Frame(self.epoch, self.stamp, self._wall, lsn, [])
+            self.frames.append(self._open)
+        self._open.records.append(data)
+        if isinstance(record, Sent | Arrived | Moved):
+            self._messages[lsn], self._epochs[lsn] = data, self.epoch
+            self._headers.setdefault(record.lane, {})[lsn] = header_of(record, self.epoch, lsn, self.stamp)
+        self.next_lsn = Lsn(lsn + 1)
+        return lsn
+
+    def flush(self, *, is_idle: bool = False) -> tuple[FileOp, ...]:  # noqa: ARG002 - an idle frame says nothing here
+        if self._open is None:
+            return ()
+        self._open = None
+        self._under_way = Lsn(self.next_lsn - 1)
+        return (Sync("log"),)
+
+    def synced(self) -> None:
+        assert self._under_way is not None, "nothing was to be synced"
+        self.durable, self._under_way = self._under_way, None
+
+    def has_room(self, _: int) -> bool:
+        return not self.is_full
+
+    def is_exhausted(self, _: int = 0) -> bool:
+        return self.is_used_up
+
+    def idle_frame_due(self, _: Instant) -> bool:
+        return False
+
+    # What a reader of the log finds
+
+    def message(self, at: Lsn) -> Message:
+        return decode_message(self._messages[at], self._epochs[at], at, cipher=self._cipher)
+
+    def headers(self, need: Need) -> tuple[list[Header], Seq]:
+        """The answer to a Need: what lies behind need.lsn, the youngest copy of each message, in order."""
+        latest = {
+            header.seq: header
+            for lsn, header in self._headers.get(need.lane, {}).items()
+            if lsn >= need.lsn and need.first <= header.seq <= need.last
+        }
+        found = [latest[seq] for seq in sorted(latest)]
+        if len(found) > need.count_max:
+            return found[: need.count_max], found[need.count_max - 1].seq
+        return found, need.last
+
+    # Crashes
+
+    def lose_power(self) -> None:
+        """What was not synced is gone; the next start has a new epoch."""
+        self._open = self._under_way = None
+        self.frames = [frame for frame in self.frames if frame.first <= self.durable]
+        self.snapshots = [each for each in self.snapshots if each[0] <= self.durable]
+        for lsn in [lsn for lsn in self._messages if lsn > self.durable]:
+            del self._messages[lsn], self._epochs[lsn]
+        for headers in self._headers.values():
+            for lsn in [lsn for lsn in headers if lsn > self.durable]:
+                del headers[lsn]
+        self.next_lsn = Lsn(self.durable + 1)
+        self.stamp = self.frames[-1].now if self.frames else Instant(0)
+        self.epoch = Epoch(self.epoch + 1)
+
+    # Replay
+
+    def keep_snapshot(self, shard: Shard) -> None:
+        if self._open is None:  # a snapshot never lies within a frame
+            self.snapshots.append((shard.lsn, shard.dump()))
+
+    def replay(self, snapshot: bytes | None = None) -> Shard:
+        shard = Shard.restore(snapshot) if snapshot is not None else Shard(self.shard)
+        for frame in self.frames:
+            if frame.first > shard.lsn:
+                shard.begin(frame.epoch, frame.now, frame.wall)
+                for data in frame.records:
+                    shard.apply(decode(data))
+        return shard
+
+    def twin_of(self, shard: Shard, choose: Callable[[int], int]) -> Shard:
+        """The same state made anew. `choose` says which of the snapshots to start with; 0 means none."""
+        chosen = choose(len(self.snapshots) + 1)
+        twin = self.replay(self.snapshots[chosen - 1][1] if chosen else None)
+        twin.begin(shard.epoch, shard.now, shard.wall)
+        return twin
+
+    def assert_replayable(self, shard: Shard, choose: Callable[[int], int] = lambda count: count // 2) -> None:
+        twin = self.twin_of(shard, choose)
+        if twin.dump() != shard.dump():
+            assert readable(twin) == readable(shard), "replayed and living state differ"
+            raise AssertionError("replayed and living state differ in their bytes only")
+
+
+def assert_same(record: Record, decoded: Record) -> None:
+    if isinstance(record, Sent | Arrived | Moved):
+        record = msgspec.structs.replace(record, content=b"")
+    assert decoded == record, "decode(encode(record)) is another record"
+
+
+def readable(shard: Shard) -> object:
+    return msgspec.msgpack.decode(shard.dump())
