@@ -99,6 +99,16 @@ class Aside:
         for due in self.ripe:
             yield from self._headers(due)
 
+    def first_ripe(self) -> Instant:
+        return next(iter(self.ripe), NEVER)
+
+    def stale(self, upto: int) -> Iterator[Header]:
+        """Those that have been visible since `upto` or longer."""
+        for due in self.ripe:
+            if due > upto:
+                return
+            yield from self._headers(due)
+
     def all(self) -> Iterator[Header]:
         """In order of sequence within a bucket. O(messages)."""
         for due in sorted(self._buckets):

@@ -305,7 +305,12 @@ class Backlog:
         return seq <= self.last and seq not in self.gone
 
     def oldest(self) -> Instant:
-        """Nothing here was queued before this instant."""
+        """When the first message here was queued, or an earlier instant while it is not in memory."""
+        window = self.window
+        if window is not None and window.parked:
+            return next(iter(window.parked.values())).time
+        if window is not None and window.queue:
+            return window.queue[0].time
         return Instant(self.times[0]) if self.count else NEVER
 
     def need(self) -> Need | None:

@@ -338,10 +338,12 @@ class Lane:
         return due
 
     def next_expiry(self) -> Instant:
-        """When Tick will have something to remove that was never handed out."""
+        """When Tick will have something to remove that was never handed out. Messages aside go a little later: when
+        they have been visible for as long as the retention."""
+        due = Instant(self.aside.first_ripe() + self.retention) if self.aside is not None else NEVER
         if not self.backlog.count:
-            return NEVER
-        due = Instant(self.backlog.oldest() + self.retention)
+            return due
+        due = min(due, Instant(self.backlog.oldest() + self.retention))
         window = self.backlog.window
         if window is not None and window.deadlines:
             due = min(due, window.deadlines[0][0])

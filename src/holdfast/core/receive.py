@@ -88,7 +88,7 @@ def _pick(
     found = candidates(lane, moment)
     for candidate in found:
         if isinstance(candidate, Need):
-            if not put_away and not (taken and lane.backlog.is_grouped and lane.backlog.window is not None):
+            if not (taken and lane.backlog.is_grouped and lane.backlog.window is not None):
                 return candidate  # a grouped lane rather answers what it has than loads all of a long backlog
             break
         away = put_away_if_due(lane, candidate, moment, departures)

@@ -97,7 +97,13 @@ class Replicated:
         return self._alarms[0][0] if self._alarms else None
 
     def set_alarm(self, lane: Lane) -> None:
-        due = max(lane.next_event(), Instant(self.now + 1))
+        due = lane.next_event()
+        if due <= self.now:  # a shortened retention, a delay of zero: nothing waits for the next frame
+            lane.elapse(self.now)
+            self._stir(lane)
+            due = lane.next_event()
+        if lane.overdue:
+            self.chores[lane.lane] = None
         expiry = lane.next_expiry()
         if expiry <= self.now:
             self.chores[lane.lane] = None
@@ -152,7 +158,7 @@ class Replicated:
         if lane.lane not in self.windowed:
             self.windowed[lane.lane] = None
         is_special = header.deadline or header.is_aside or header.time != self.now or lane.is_watched
-        if is_special or lane.alarm == NEVER:  # otherwise an older message has set an earlier alarm
+        if is_special or lane.alarm > self.now + lane.retention:  # otherwise an older message has set an earlier one
             self.set_alarm(lane)
 
     def _apply_moved(self, record: r.Moved) -> None:

@@ -1,6 +1,7 @@
 """What a shard does when time has passed: expiry by retention and time to live, move tasks. Also purge and peek."""
 
 import heapq
+from itertools import chain, islice
 
 from holdfast.core.command import DONE, Done, Need, Peek, Peeked, PeekReply, Purge
 from holdfast.core.errors import PurgeQueueInProgress
@@ -17,12 +18,13 @@ from holdfast.core.types import Cause, Header, Instant
 
 def decide_upkeep(lane: Lane, moment: Moment, departures: Departures) -> list[Record] | Need:
     """At most TICK_WORK records; what is left waits for the next tick."""
+    is_stream_old = lane.backlog.oldest() + lane.retention <= moment.now
+    window = lane.backlog.window
+    if is_stream_old and (window is None or not window.size()) and (need := lane.backlog.need()) is not None:
+        return need
     records = _expire_leases(lane, moment, departures)
-    if lane.backlog.count and lane.backlog.oldest() + lane.retention <= moment.now:
-        window = lane.backlog.window
-        if window is None or not window.size():
-            need = lane.backlog.need()
-            return records or need or []
+    records += _expire_aside(lane, moment, departures)
+    if is_stream_old:
         records += _expire_stream(lane, moment)
     records += _expire_by_deadline(lane, moment, departures)
     if not records and lane.tasks and lane.tasks[-1].is_active:
@@ -46,13 +48,21 @@ def _expire_leases(lane: Lane, moment: Moment, departures: Departures) -> list[R
     return records
 
 
+def _expire_aside(lane: Lane, moment: Moment, departures: Departures) -> list[Record]:
+    if lane.aside is None:
+        return []
+    found = islice(lane.aside.stale(moment.now - lane.retention), TICK_WORK)
+    away = [put_away_if_due(lane, Candidate(header, None), moment, departures) for header in found]
+    return [record for record in away if record]
+
+
 def _expire_stream(lane: Lane, moment: Moment) -> list[Record]:
     """The oldest messages in order, by whole ranges: one record for each stretch of the log."""
     window = lane.backlog.window
     assert window is not None, "the caller has looked"
     records: list[Record] = []
     run: list[Header] = []
-    for header in (*window.parked.values(), *window.queue):
+    for header in chain(window.parked.values(), window.queue):
         is_over = header.time + lane.retention <= moment.now
         if run and (not is_over or header.at >> STRETCH_BITS != run[0].at >> STRETCH_BITS):
             records.append(_trimmed(lane, run))
