@@ -1,19 +1,36 @@
 """Compaction: what lives in an old segment is written again, no more, and then the segment can go."""
 
+import random
+
 import pytest
 
 from holdfast.core import compaction
 from holdfast.core.codec import decode_message
+from holdfast.core.command import (
+    Accepted,
+    Command,
+    Configure,
+    Delete,
+    Delivery,
+    Done,
+    Need,
+    Receive,
+    Send,
+)
 from holdfast.core.compaction import Compaction, Step, pick
 from holdfast.core.errors import CorruptLog
-from holdfast.core.journal import IndexNeeded, Location
+from holdfast.core.index import SegmentIndex
+from holdfast.core.journal import Found, IndexNeeded, Location
 from holdfast.core.limits import STRETCH_BITS
+from holdfast.core.primary import Primary
 from holdfast.core.record import NO_DIGEST, Moved, Record
+from holdfast.core.recovery import recover
 from holdfast.core.segment import segment_path
-from holdfast.core.segment_files import Segment, load_index
+from holdfast.core.segment_files import Segment, load_index, prepare_segment
+from holdfast.core.shard import Shard
 from holdfast.core.snapshot import advance_snapshot, remove_old
-from holdfast.core.types import Cause, Epoch, LaneId, Lsn
-from tests.core.memory_disk import LANE, SHARD, Book, Host, MemoryDisk, Plain, sent
+from holdfast.core.types import Cause, Epoch, Instant, LaneConfig, LaneId, Lsn, Receipt, WallMs
+from tests.core.memory_disk import LANE, RESERVE, SEGMENT, SHARD, Book, Host, MemoryDisk, Plain, sent
 
 STRETCH = 1 << STRETCH_BITS
 
@@ -186,3 +203,137 @@ def test_after_compaction_and_two_snapshots_the_segment_is_gone_and_its_messages
     again = Host(host.disk)
     header = again.book.messages[LANE, sent(7).seq]
     assert content_at(host, LANE, header.at) == bytes([7]) * 100
+
+
+# --- the whole, with the shard itself -------------------------------------------------------------------
+
+
+class Life:
+    """A real shard on a disk in memory, run as a host runs it, with one standard queue."""
+
+    def __init__(self, disk: MemoryDisk, own: int) -> None:
+        self.disk = disk
+        work = recover(SHARD, machine=Shard, identity=b"host", segment_bytes=SEGMENT, reserve_bytes=RESERVE)
+        recovered = disk.run(work)
+        self.shard, self.journal = recovered.shard, recovered.journal
+        self.primary = Primary(self.shard, self.journal)
+        self.own = max(own, self.journal.stamp)
+
+    def submit(self, command: Command, token: object) -> None:
+        if self.journal.wants_spare():
+            number = self.journal.start_spare()
+            key = f"{self.journal.epoch}.{number}".encode()
+            assert self.disk.run(prepare_segment(number, key=key, size=SEGMENT))
+            self.journal.end_spare(Plain(key))
+        self.own += 1000
+        self.primary.submit(command, token, Instant(self.own), WallMs(self.own))
+
+    def answers(self) -> list[tuple[object, object]]:
+        """Everything that can be answered, with all headers loaded that are asked for."""
+        answers: list[tuple[object, object]] = []
+        for _ in range(100):
+            if ops := self.primary.flush():
+                self.disk.do_all(ops)
+                self.primary.synced()
+            answers += self.primary.replies()
+            needs = self.primary.needs()
+            if not needs and self.journal.durable == self.journal.appended:
+                break
+            for need in needs:
+                found = self.headers(need)
+                self.primary.loaded(need, found.headers, found.upto, Instant(self.own), WallMs(0))
+        return answers
+
+    def headers(self, need: Need) -> Found:
+        index: dict[str, SegmentIndex] = {}
+        while isinstance(found := self.journal.headers(need, index), IndexNeeded):
+            index = {found.stem: self.index(found.stem)}
+        return found
+
+    def index(self, stem: str) -> SegmentIndex:
+        segment = next(each for each in self.journal.segments if each.stem == stem)
+        return self.disk.run(load_index(SHARD, segment))
+
+    def content(self, at: Lsn) -> bytes:
+        place = self.journal.locate(LANE, at)
+        if isinstance(place, IndexNeeded):
+            place = self.journal.locate(LANE, at, {place.stem: self.index(place.stem)})
+        assert isinstance(place, Location)
+        data = self.disk.get(place.path)[place.offset : place.offset + place.length]
+        cipher = Plain(self.disk.get(f"keys/{place.stem}.key"))
+        return decode_message(data, place.epoch, at, cipher=cipher).content
+
+    def receive(self, timeout_s: int) -> list[tuple[Receipt, bytes]]:
+        self.submit(Receive(LANE, 10, timeout_s), "receive")
+        ((_, answer),) = self.answers()
+        assert isinstance(answer, Delivery)
+        headers = [(each.header, each.number) for each in answer.messages]
+        return [(Receipt(LANE, h.seq, h.epoch, h.lsn, number), self.content(h.at)) for h, number in headers]
+
+    def compact_all(self) -> None:
+        for stem in self.journal.sealed_without_index():
+            self.disk.run(self.journal.write_index(stem))
+            self.journal.indexed(stem)
+        for segment in self.journal.segments[:-2]:
+            cipher = Plain(self.disk.get(f"keys/{segment.stem}.key"))
+            machine = Compaction(SHARD, segment, cipher=cipher, is_alive=self.shard.is_alive)
+            is_over = not segment.has_index_file
+            while not is_over:
+                step = self.disk.run(machine.step())
+                is_over = step.is_over
+                if step.compact is not None:
+                    self.submit(step.compact, None)
+                    self.answers()
+
+    def snapshot(self) -> None:
+        done = self.disk.run(advance_snapshot(SHARD, self.journal.sealed_upto(), machine=Shard))
+        if done is not None:
+            for stem in done.stems:
+                self.journal.forget(stem)
+            self.disk.run(remove_old(done))
+
+
+def at_rest(shard: Shard) -> bytes:
+    """Its state at one instant, whatever it was asked since the last record."""
+    twin = Shard.restore(shard.dump())
+    twin.begin(Epoch(99), Instant(10**12), WallMs(0))
+    return twin.dump()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_shard_keeps_its_messages_through_copies_snapshots_and_power_cuts(seed: int) -> None:
+    chance, disk = random.Random(seed), MemoryDisk()
+    kept: dict[bytes, None] = {}
+    life = Life(disk, 0)
+    life.submit(Configure(LANE, LaneConfig()), "configure")
+    life.answers()
+    for _ in range(4):
+        for _ in range(chance.randrange(20, 40)):
+            for _ in range(chance.randrange(12)):
+                content = b"%d." % chance.getrandbits(64) + b"c" * chance.randrange(300)
+                life.submit(Send(LANE, content, content, len(content)), content)
+            for token, answer in life.answers():
+                assert isinstance(answer, Accepted)
+                kept[token] = None  # type: ignore[index]
+            for receipt, content in life.receive(chance.choice((0, 1, 600))):
+                assert content in kept
+                if chance.random() < 0.5:
+                    life.submit(Delete(LANE, receipt), "delete")
+                    assert [type(answer) for _, answer in life.answers()] == [Done]
+                    del kept[content]
+            if chance.random() < 0.1:
+                chance.choice((life.compact_all, life.snapshot))()
+        life.submit(Send(LANE, b"unheard", b"unheard", 7), "unheard")
+        ops = life.primary.flush()
+        disk.do_all(ops[: chance.randrange(len(ops))])
+        before = life
+        disk.cut_power(lambda _: chance.random() < 0.5)
+        life = Life(disk, life.own)
+        if life.shard.lsn == before.shard.lsn:
+            assert at_rest(life.shard) == at_rest(before.shard)
+            kept[b"unheard"] = None
+    life.own += 10**10
+    received: dict[bytes, None] = {}
+    while batch := life.receive(43_200):
+        received |= dict.fromkeys(content for _, content in batch)
+    assert kept.keys() <= received.keys() <= kept.keys() | {b"unheard"}
