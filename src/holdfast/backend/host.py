@@ -45,8 +45,10 @@ def lock_folder(root: Path) -> int:
 
 def stop_now(problem: BaseException) -> NoReturn:
     """The disk or the log cannot be trusted any more: nothing else may be said to anybody."""
-    say(f"stopped at once; what was not durable has not been acknowledged. {type(problem).__name__}: {problem}")
-    os._exit(EXIT_DISK)
+    try:
+        say(f"stopped at once; what was not durable has not been acknowledged. {type(problem).__name__}: {problem}")
+    finally:
+        os._exit(EXIT_DISK)
 
 
 class Host:

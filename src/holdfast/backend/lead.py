@@ -50,6 +50,7 @@ class Lead:
         self.primary = primary
         self.root = root
         self.reader = reader
+        self._cache = reader.cache
         self._writer = writer
         self._disk = Disk(root)
         self._upkeep = upkeep
@@ -71,20 +72,14 @@ class Lead:
         if not self._own:
             self._begin_turn()
         self._count += 1
+        journal = self.primary.journal
+        lsn = journal.next_lsn
         try:
-            self._submit(command, call, wait_s)
+            self.primary.submit(command, call, self._own, self._wall, wait_s=wait_s)
         except Exception as problem:  # noqa: BLE001 - the log and the state may disagree now: nothing may go on
             self._fail(problem)
-
-    def _submit(self, command: Command, call: Call | None, wait_s: int) -> None:
-        primary = self.primary
-        if type(command) is not Send:
-            primary.submit(command, call, self._own, self._wall, wait_s=wait_s)
-            return
-        lsn = primary.journal.next_lsn
-        primary.submit(command, call, self._own, self._wall)
-        if primary.journal.next_lsn != lsn:  # it was written, so this is its place
-            self.reader.cache.put(lsn, Letter(command.content, primary.shard.wall))
+        if type(command) is Send and journal.next_lsn != lsn:  # it was written, so this is its place
+            self._cache.put(lsn, Letter(command.content, self.primary.shard.wall))
 
     def cancel(self, call: Call) -> None:
         self.primary.cancel(call)

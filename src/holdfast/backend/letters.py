@@ -47,6 +47,10 @@ class LetterCache:
         self._letters[at] = letter
         self._order.append(at)
         self._bytes += len(letter.content) + LETTER_BYTES
+        if self._bytes > self._bytes_max:
+            self._shrink()
+
+    def _shrink(self) -> None:
         while self._bytes > self._bytes_max:
             oldest = self._letters.pop(self._order.popleft())
             self._bytes -= len(oldest.content) + LETTER_BYTES

@@ -30,9 +30,9 @@ from holdfast.runtime.crypto import KeyFileError, MasterKey, create_key, read_ke
 from holdfast.stores.sqlite import Catalogue, CatalogueError
 
 DRAIN_S = 5.0  # how long requests in flight may take when the process is asked to end
-SWITCH_INTERVAL_S = (
-    0.0005  # a busy loop gives the writer thread its turn so soon; the default of 5 ms delays every sync
-)
+SWITCH_INTERVAL_S = 0.0005  # so soon a busy loop gives the writer thread its turn; 5 ms would delay every sync
+
+COLLECT_AFTER = (50_000, 20, 20)  # requests leave no cycles behind, only connections do: collecting can be rare
 
 
 class StartError(Exception):
@@ -181,6 +181,7 @@ async def _listen(settings: Settings, service: Service, host: Host) -> None:
     _announce(settings, port)
     gc.collect()
     gc.freeze()  # what is there now stays; the collector need not look at it again
+    gc.set_threshold(*COLLECT_AFTER)
     await stop.wait()
     print("stopping: requests in flight are finished", flush=True)
     await _drain(server, host)

@@ -21,6 +21,8 @@ REASONS = {
 class Carrier(Protocol):
     """The connection, as an exchange sees it."""
 
+    heads: "Heads"
+
     def deliver(self, exchange: "Exchange", answer: bytes) -> None: ...
 
 
@@ -61,24 +63,22 @@ class Heads:
 
 
 class Exchange:
-    """Owned by its connection until `answer` is called, which must happen exactly once; an answer to a client
-    that is gone is dropped."""
+    """Owned by its connection until it is answered, which must happen exactly once; an answer to a client that is gone
+    is dropped."""
 
-    __slots__ = ("_carrier", "_heads", "body", "headers", "is_gone", "is_last", "method", "on_gone", "target")
+    __slots__ = ("_carrier", "body", "headers", "is_gone", "is_last", "method", "on_gone", "target")
 
     def __init__(
         self,
         carrier: Carrier,
-        heads: Heads,
-        *,
         method: bytes,
         target: bytes,
         headers: dict[bytes, bytes],
         body: bytes,
+        *,
         is_last: bool,
     ) -> None:
         self._carrier = carrier
-        self._heads = heads
         self.method = method
         self.target = target
         self.headers = headers  # names in lower case; repeated ones joined by commas
@@ -89,12 +89,12 @@ class Exchange:
 
     def answer(self, body: bytes) -> None:
         """Success."""
-        if self.is_last or self.method == b"HEAD":
+        if self.is_last:
             self.answer_with(200, body)
         else:
-            self._carrier.deliver(self, self._heads.success(body))
+            self._carrier.deliver(self, self._carrier.heads.success(body))
 
     def answer_with(self, status: int, body: bytes, headers: bytes = b"") -> None:
         is_head = self.method == b"HEAD"
-        answer = self._heads.build(status, body, headers=headers, is_last=self.is_last, is_head=is_head)
+        answer = self._carrier.heads.build(status, body, headers=headers, is_last=self.is_last, is_head=is_head)
         self._carrier.deliver(self, answer)

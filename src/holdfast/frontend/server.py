@@ -32,6 +32,8 @@ UNREAD_TIMEOUT_S = 30  # a client that does not read its answer for so long is c
 LINGER_TIMEOUT_S = 3  # after a refusal: so long unread bytes are thrown away, else they would destroy the answer
 
 _IDLE, _HEAD, _BODY, _LINGER = 0, 1, 2, 3
+_LONG_HEAD = f"The head of the request is longer than {HEAD_BYTES_MAX} bytes or {HEADERS_MAX} headers."
+_LONG_BODY = f"The body of the request is longer than {BODY_BYTES_MAX} bytes."
 _TIMEOUT_S = (IDLE_TIMEOUT_S, HEAD_TIMEOUT_S, BODY_TIMEOUT_S, LINGER_TIMEOUT_S)
 Serve = Callable[[Exchange], None]
 
@@ -92,7 +94,7 @@ class Server:
 class Connection(asyncio.Protocol):
     __slots__ = (
         "_body",
-        "_body_bytes",
+        "_body_more",
         "_current",
         "_head_bytes",
         "_headers",
@@ -100,7 +102,9 @@ class Connection(asyncio.Protocol):
         "_is_clogged",
         "_is_closing",
         "_is_paused",
+        "_is_split",
         "_owes_continue",
+        "_pairs",
         "_parser",
         "_phase",
         "_queue",
@@ -109,20 +113,24 @@ class Connection(asyncio.Protocol):
         "_since",
         "_target",
         "_transport",
+        "heads",
     )
 
     def __init__(self, server: Server) -> None:
         self._server = server
         self._parser = httptools.HttpRequestParser(self)
         self._transport: asyncio.Transport
+        self.heads = server.heads
         # the request being read
         self._phase = _IDLE
         self._since = server.second
         self._target = b""
+        self._pairs: list[tuple[bytes, bytes]] = []
         self._headers: dict[bytes, bytes] = {}
-        self._head_bytes = 0
-        self._body: list[bytes] = []
-        self._body_bytes = 0
+        self._is_split = False  # its head may have come in more than one piece
+        self._head_bytes = 0  # counted only then
+        self._body = b""
+        self._body_more: bytearray | None = None  # when the body comes in more than one piece
         self._owes_continue = False
         self._refusal: tuple[int, str] | None = None
         # requests that are complete
@@ -157,15 +165,16 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if self._is_deaf():
             return
-        was_in_head = self._phase == _HEAD
+        if len(data) > HEAD_BYTES_MAX:
+            self._is_split = True  # so that the head is measured
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
             pass  # refused when its head was complete
         except httptools.HttpParserError as problem:
             self._refuse(400, f"The request is not HTTP/1.1: {problem}")
-        if was_in_head and self._phase == _HEAD:
-            self._grow_head(len(data))
+        if self._phase == _HEAD:
+            self._split_head(len(data))
         if self._refusal is not None:
             self._queue_refusal()
         if self._queue:
@@ -173,6 +182,14 @@ class Connection(asyncio.Protocol):
 
     def _is_deaf(self) -> bool:
         return self._is_closing or self._refusal is not None
+
+    def _split_head(self, length: int) -> None:
+        """A head that is not complete yet. Its first piece may be the end of a long read, so it is not counted."""
+        if self._is_split:
+            self._head_bytes += length
+        self._is_split = True
+        if self._head_bytes > HEAD_BYTES_MAX:
+            self._refuse(431, _LONG_HEAD)
 
     def pause_writing(self) -> None:
         self._is_clogged = True
@@ -213,36 +230,41 @@ class Connection(asyncio.Protocol):
 
     # the parser
 
-    def on_message_begin(self) -> None:
+    def on_url(self, url: bytes) -> None:
+        """The first sign of a request."""
         self._phase = _HEAD
         self._since = self._server.second
-        self._headers = {}
-        self._head_bytes = 0
-        self._target = b""
-
-    def on_url(self, url: bytes) -> None:
         self._target += url
-        self._grow_head(len(url))
+        if len(self._target) > HEAD_BYTES_MAX:
+            self._refuse(431, _LONG_HEAD)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        self._grow_head(len(name) + len(value))
-        headers = self._headers
-        name = name.lower()
-        if name in headers:
-            value = headers[name] + b"," + value
-        headers[name] = value
+        self._pairs.append((name, value))
 
     def on_headers_complete(self) -> None:
         self._phase = _BODY
-        self._since = self._server.second
-        headers = self._headers
-        length = headers.get(b"content-length", b"0")
-        if length.isdigit() and int(length) > BODY_BYTES_MAX:
-            self._refuse(413, f"The body is longer than {BODY_BYTES_MAX} bytes.")
-        if self._parser.should_upgrade():
+        pairs, self._pairs = self._pairs, []
+        self._headers = headers = {name.lower(): value for name, value in pairs}
+        if len(headers) != len(pairs) or len(pairs) > HEADERS_MAX or self._is_split:
+            self._check_head(pairs)
+        length = headers.get(b"content-length", b"")
+        if len(length) > 6 and int(length) > BODY_BYTES_MAX:
+            self._refuse(413, _LONG_BODY)
+        if b"upgrade" in headers and self._parser.should_upgrade():
             self._refuse(400, "This server speaks HTTP/1.1 only; send the request without the header Upgrade.")
         if b"expect" in headers and self._refusal is None:
             self._expect(headers[b"expect"])
+
+    def _check_head(self, pairs: list[tuple[bytes, bytes]]) -> None:
+        """What a usual head need not be asked: its length, and headers that come twice."""
+        if len(pairs) > HEADERS_MAX or sum(len(name) + len(value) for name, value in pairs) > HEAD_BYTES_MAX:
+            self._refuse(431, _LONG_HEAD)
+        joined: dict[bytes, bytes] = {}
+        for name, value in pairs:
+            before = joined.get(name.lower())
+            joined[name.lower()] = value if before is None else before + b"," + value
+        self._headers = joined
+        self._is_split, self._head_bytes = False, 0
 
     def _expect(self, expectation: bytes) -> None:
         if expectation.lower() != b"100-continue":
@@ -252,29 +274,31 @@ class Connection(asyncio.Protocol):
             self._advance()
 
     def on_body(self, body: bytes) -> None:
-        self._body_bytes += len(body)
-        if self._body_bytes <= BODY_BYTES_MAX:
-            self._body.append(body)
+        if self._body:
+            self._grow_body(body)
         else:
-            self._refuse(413, f"The body is longer than {BODY_BYTES_MAX} bytes.")
+            self._body = body
+
+    def _grow_body(self, body: bytes) -> None:
+        if self._body_more is None:
+            self._body_more = bytearray(self._body)
+        self._body_more += body
+        if len(self._body_more) > BODY_BYTES_MAX:
+            self._body_more = None
+            self._refuse(413, _LONG_BODY)
 
     def on_message_complete(self) -> None:
         if self._refusal is not None:
             return
-        parts = self._body
-        body = parts[0] if len(parts) == 1 else b"".join(parts)
-        self._add(self._parser.get_method(), body, is_last=not self._parser.should_keep_alive())
+        parser = self._parser
+        body = self._body if self._body_more is None else bytes(self._body_more)
+        method = parser.get_method()
+        is_last = not parser.should_keep_alive() or self._server.is_draining or method == b"HEAD"
+        self._queue.append(Exchange(self, method, self._target, self._headers, body, is_last=is_last))
         self._phase = _IDLE
-        self._since = self._server.second
-        self._body = []
-        self._body_bytes = 0
+        self._target = self._body = b""
+        self._body_more = None
         self._owes_continue = False
-
-    def _grow_head(self, length: int) -> None:
-        self._head_bytes += length
-        if self._head_bytes > HEAD_BYTES_MAX or len(self._headers) > HEADERS_MAX:
-            limit = f"{HEAD_BYTES_MAX} bytes or {HEADERS_MAX} headers"
-            self._refuse(431, f"The head of the request is longer than {limit}.")
 
     def _refuse(self, status: int, text: str) -> None:
         """Nothing after this is read; the refusal itself waits its turn."""
@@ -283,21 +307,9 @@ class Connection(asyncio.Protocol):
 
     # exchanges
 
-    def _add(self, method: bytes, body: bytes, *, is_last: bool) -> None:
-        server = self._server
-        exchange = Exchange(
-            self,
-            server.heads,
-            method=method,
-            target=self._target,
-            headers=self._headers,
-            body=body,
-            is_last=is_last or server.is_draining or self._parser.get_http_version() == "1.0",
-        )
-        self._queue.append(exchange)
-
     def _queue_refusal(self) -> None:
-        self._add(b"", b"", is_last=True)
+        """An exchange without a method stands for the refusal."""
+        self._queue.append(Exchange(self, b"", b"", {}, b"", is_last=True))
         self._pause()
 
     def _advance(self) -> None:

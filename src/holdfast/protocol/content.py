@@ -39,10 +39,8 @@ _decode = msgspec.msgpack.Decoder(Extras).decode
 
 def pack(body: bytes, body_md5: str, *, sender: bytes, extras: Extras = NO_EXTRAS) -> bytes:
     """`body` is already escaped."""
-    head = _HEAD.pack(VERSION, len(sender), len(body), body_md5.encode())
-    if extras is NO_EXTRAS:
-        return head + sender + body
-    return head + sender + body + _encode(extras)
+    head = _HEAD.pack(VERSION, len(sender), len(body), body_md5.encode()) + sender
+    return head + body if extras is NO_EXTRAS else b"".join((head, body, _encode(extras)))
 
 
 def unpack(content: bytes) -> Content:

@@ -48,22 +48,35 @@ def parcel(
     if not is_plain or not text.isascii():
         check_characters(text)
     body = text.encode()
-    group, deduplication_id, delay_s = _queue_rules(message, config, is_batch=is_batch)
-    size, extras, system_md5 = len(body), content.NO_EXTRAS, ""
-    if message.message_attributes or message.message_system_attributes:
+    group = deduplication_id = system_md5 = ""
+    delay_s: int | None = None
+    size, extras = len(body), content.NO_EXTRAS
+    if _is_special(message, config):
+        group, deduplication_id, delay_s = _queue_rules(message, config, is_batch=is_batch)
         added, packed, attributes_md5 = pack_attributes(message.message_attributes or {})
         trace_header, system_md5 = _trace_header(message.message_system_attributes or {})
         size += added
         shown_id = deduplication_id or _content_id(body, config)
         extras = content.Extras(group, shown_id, trace_header, attributes_md5, packed)
-    elif group or deduplication_id or config.content_deduplication:
-        extras = content.Extras(group, deduplication_id or _content_id(body, config))
-    check_size(size, config, is_batch=is_batch)
+    if size > config.message_bytes_max:
+        raise _too_long(config, is_batch=is_batch)
     body_md5 = digests.body_md5(body)
     escaped = body if is_plain else _escape(text)[1:-1]
     stored = content.pack(escaped, body_md5, sender=sender, extras=extras)
     command = Send(lane, body, stored, size, group, deduplication_id, delay_s)
     return Parcel(command, body_md5, extras.attributes_md5, system_md5)
+
+
+def _is_special(message: Outgoing, config: LaneConfig) -> bool:
+    """Is there anything besides a body on a standard queue?"""
+    return (
+        config.kind is Kind.FIFO
+        or message.message_attributes is not None
+        or message.message_system_attributes is not None
+        or message.message_group_id is not None
+        or message.message_deduplication_id is not None
+        or message.delay_seconds is not None
+    )
 
 
 def _content_id(body: bytes, config: LaneConfig) -> str:
@@ -84,12 +97,11 @@ def check_characters(text: str) -> None:
         )
 
 
-def check_size(size: int, config: LaneConfig, *, is_batch: bool) -> None:
-    if size > config.message_bytes_max:
-        verb = "cannot be validated" if is_batch else "are invalid"
-        raise InvalidParameterValue(
-            f"One or more parameters {verb}. Reason: Message must be shorter than {config.message_bytes_max} bytes."
-        )
+def _too_long(config: LaneConfig, *, is_batch: bool) -> HoldfastError:
+    verb = "cannot be validated" if is_batch else "are invalid"
+    return InvalidParameterValue(
+        f"One or more parameters {verb}. Reason: Message must be shorter than {config.message_bytes_max} bytes."
+    )
 
 
 def _queue_rules(message: Outgoing, config: LaneConfig, *, is_batch: bool) -> tuple[str, str, int | None]:

@@ -1,0 +1,189 @@
+"""What may be sent, and what it becomes."""
+
+import hashlib
+
+import msgspec
+import pytest
+
+from holdfast.core.errors import (
+    HoldfastError,
+    InvalidMessageContents,
+    InvalidParameterValue,
+    MissingParameter,
+    UnsupportedOperation,
+)
+from holdfast.core.types import Kind, LaneConfig, LaneId
+from holdfast.protocol import actions, content, messages
+
+LANE = LaneId(7)
+STANDARD = LaneConfig()
+FIFO = LaneConfig(kind=Kind.FIFO)
+BY_CONTENT = LaneConfig(kind=Kind.FIFO, content_deduplication=True)
+
+
+def parcel(config: LaneConfig = STANDARD, **members: object) -> messages.Parcel:
+    body = msgspec.json.encode({"QueueUrl": "q", "MessageBody": "hello", **members})
+    request = actions.decode(b"AmazonSQS.SendMessage", body)
+    return messages.parcel(request, LANE, config, sender=b"me", is_plain=b"\\" not in body)
+
+
+def stored(made: messages.Parcel) -> content.Content:
+    return content.unpack(made.command.content)
+
+
+def refusal(config: LaneConfig = STANDARD, **members: object) -> HoldfastError:
+    with pytest.raises(HoldfastError) as caught:
+        parcel(config, **members)
+    return caught.value
+
+
+def string(value: str, data_type: str = "String") -> dict[str, str]:
+    return {"DataType": data_type, "StringValue": value}
+
+
+@pytest.mark.parametrize(
+    "body", ["hello", 'say "hi"\n', "tab\tand back\\slash", "grüße 🎉", "\u2028", "\x7f", "a" * 5000]
+)
+def test_a_body_is_kept_escaped_and_comes_back_as_it_was(body: str) -> None:
+    made = parcel(MessageBody=body)
+    kept = stored(made)
+    assert msgspec.json.decode(b'"' + kept.body + b'"') == body
+    assert made.body_md5 == kept.body_md5.decode() == hashlib.md5(body.encode()).hexdigest()
+    assert made.command.body == body.encode()
+    assert made.command.size == len(body.encode())
+    assert kept.sender == b"me"
+
+
+@pytest.mark.parametrize("body", ["\x00", "a\x0bb", "\ufffe", "x\uffff", "\x1f🎉"])
+def test_a_character_that_xml_cannot_carry_is_refused(body: str) -> None:
+    assert isinstance(refusal(MessageBody=body), InvalidMessageContents)
+
+
+@pytest.mark.parametrize("body", [None, ""])
+def test_a_body_is_required(body: str | None) -> None:
+    error = refusal(MessageBody=body)
+    assert isinstance(error, MissingParameter)
+    assert error.message == "The request must contain the parameter MessageBody."
+
+
+def test_exactly_the_limit_is_accepted_and_one_byte_more_is_not() -> None:
+    small = LaneConfig(message_bytes_max=1024)
+    parcel(small, MessageBody="x" * 1024)
+    error = refusal(small, MessageBody="x" * 1025)
+    assert error.message == "One or more parameters are invalid. Reason: Message must be shorter than 1024 bytes."
+
+
+def test_attributes_count_to_the_size_and_system_attributes_do_not() -> None:
+    made = parcel(
+        MessageBody="12345",
+        MessageAttributes={"ab": string("cde"), "f": {"DataType": "Binary", "BinaryValue": "AAAA"}},
+        MessageSystemAttributes={"AWSTraceHeader": string("Root=1")},
+    )
+    assert made.command.size == 5 + len("abStringcde") + len("fBinary") + 3
+    assert stored(made).extras.trace_header == "Root=1"
+    assert len(made.system_md5) == len(made.attributes_md5) == 32
+
+
+def test_attributes_are_kept_as_receive_returns_them() -> None:
+    extras = stored(parcel(MessageAttributes={"n": string("1.5e3", "Number.float")})).extras
+    assert msgspec.json.decode(extras.attributes) == {"n": {"StringValue": "1.5e3", "DataType": "Number.float"}}
+
+
+BAD_ATTRIBUTES = {
+    "more than ten": {f"a{n}": string("x") for n in range(11)},
+    "a reserved name": {"AWS.x": string("x")},
+    "a reserved name in another case": {"aMaZoN.x": string("x")},
+    "a leading dot": {".x": string("x")},
+    "a trailing dot": {"x.": string("x")},
+    "a double dot": {"x..y": string("x")},
+    "a space": {"x y": string("x")},
+    "a long name": {"x" * 257: string("x")},
+    "an empty value": {"x": string("")},
+    "no value": {"x": {"DataType": "String"}},
+    "no type": {"x": {"StringValue": "x"}},
+    "an unknown type": {"x": string("x", "Text")},
+    "no number": {"x": string("twelve", "Number")},
+    "a control character": {"x": string("\x01")},
+    "text for binary": {"x": string("x", "Binary")},
+}
+
+
+@pytest.mark.parametrize("attributes", BAD_ATTRIBUTES.values(), ids=BAD_ATTRIBUTES)
+def test_attributes_that_break_a_rule_are_refused(attributes: dict[str, object]) -> None:
+    assert isinstance(refusal(MessageAttributes=attributes), InvalidParameterValue)
+
+
+def test_an_empty_attribute_value_is_named() -> None:
+    assert refusal(MessageAttributes={"X": string("")}).message == (
+        "Message (user) attribute 'X' must contain a non-empty value of type 'String'."
+    )
+
+
+def test_lists_are_not_supported() -> None:
+    attributes = {"x": {"DataType": "String", "StringListValues": ["a"]}}
+    assert isinstance(refusal(MessageAttributes=attributes), UnsupportedOperation)
+
+
+def test_letters_of_any_script_may_name_an_attribute() -> None:
+    assert parcel(MessageAttributes={"größe_1-x.y": string("x")}).attributes_md5
+
+
+def test_only_the_trace_header_is_a_system_attribute_of_a_send() -> None:
+    assert isinstance(refusal(MessageSystemAttributes={"SenderId": string("x")}), InvalidParameterValue)
+
+
+def test_a_fifo_queue_needs_a_group_and_an_id() -> None:
+    error = refusal(FIFO)
+    assert isinstance(error, MissingParameter)
+    assert error.message == "The request must contain the parameter MessageGroupId."
+    error = refusal(FIFO, MessageGroupId="g")
+    assert isinstance(error, InvalidParameterValue)
+    assert error.message == (
+        "The queue should either have ContentBasedDeduplication enabled or MessageDeduplicationId provided explicitly"
+    )
+
+
+def test_a_batch_to_a_fifo_queue_calls_a_missing_group_an_invalid_value() -> None:
+    entry = actions.SendEntry(id="1", message_body="x")
+    with pytest.raises(InvalidParameterValue):
+        messages.parcel(entry, LANE, FIFO, sender=b"me", is_plain=True, is_batch=True)
+
+
+def test_content_based_deduplication_shows_the_sha256_of_the_body() -> None:
+    made = parcel(BY_CONTENT, MessageGroupId="g")
+    assert stored(made).extras.deduplication_id == hashlib.sha256(b"hello").hexdigest()
+    assert made.command.deduplication_id == ""
+    explicit = parcel(BY_CONTENT, MessageGroupId="g", MessageDeduplicationId="d")
+    assert stored(explicit).extras.deduplication_id == explicit.command.deduplication_id == "d"
+
+
+def test_a_delay_on_a_fifo_message_is_refused_and_zero_means_the_queues_own() -> None:
+    members = {"MessageGroupId": "g", "MessageDeduplicationId": "d"}
+    assert refusal(FIFO, DelaySeconds=2, **members).message == (
+        "Value 2 for parameter DelaySeconds is invalid. "
+        "Reason: The request include parameter that is not valid for this queue type."
+    )
+    assert parcel(FIFO, DelaySeconds=0, **members).command.delay_s is None
+
+
+@pytest.mark.parametrize("delay", [-1, 901])
+def test_a_delay_out_of_range_is_refused(delay: int) -> None:
+    assert isinstance(refusal(DelaySeconds=delay), InvalidParameterValue)
+
+
+@pytest.mark.parametrize("name", ["MessageGroupId", "MessageDeduplicationId"])
+@pytest.mark.parametrize("value", ["", "x" * 129, "a b", "ü"])
+def test_group_and_deduplication_id_are_printable_and_short(name: str, value: str) -> None:
+    error = refusal(BY_CONTENT, **{"MessageGroupId": "g", name: value})
+    assert isinstance(error, InvalidParameterValue | MissingParameter)
+
+
+def test_a_deduplication_id_does_not_fit_a_standard_queue() -> None:
+    assert isinstance(refusal(MessageDeduplicationId="d"), InvalidParameterValue)
+    assert parcel(MessageGroupId="tenant").command.group == "tenant"
+
+
+def test_content_of_another_version_is_refused() -> None:
+    data = parcel().command.content
+    with pytest.raises(ValueError, match="version 9"):
+        content.unpack(b"\x09" + data[1:])
