@@ -65,11 +65,10 @@ def _plain_heads(lane: Lane, count_max: int, moment: Moment) -> list[Header] | N
         return None
     heads: list[Header] = []
     oldest = moment.now - lane.retention
-    receives_max = config.redrive.receives_max if config.redrive is not None else IN_FLIGHT_MAX
     for header in window.queue:
         if header.lsn > moment.committed or header.visible_at > moment.now:
             break
-        if header.deadline or header.time <= oldest or header.count >= receives_max:
+        if header.deadline or header.time <= oldest:
             return None
         heads.append(header)
         if len(heads) == count_max:
@@ -109,18 +108,18 @@ def put_away_if_due(
     """None: it may be handed out. False: it may not, but stays. A record: it goes."""
     header, lease = candidate.header, candidate.lease
     config = lane.config
-    count = header.count + (lease.number if lease is not None else 0)
+    receives = lease.number if lease is not None else 0  # in this queue: those before it came do not count
     cause = Cause.NONE
     if lane.expiry(header.time, header.deadline) <= moment.now:
         is_own_time = bool(header.deadline) and header.deadline <= moment.now
         cause = Cause.TIME_TO_LIVE if is_own_time else Cause.NONE
-    elif config.redrive is not None and count >= config.redrive.receives_max:
+    elif config.redrive is not None and receives >= config.redrive.receives_max:
         cause = Cause.RECEIVES
     else:
         return None
     target = dead_letter_target(config, lane.gone_target) if cause is not Cause.NONE else None
     if target is not None:
-        count += cause is Cause.RECEIVES  # the receive that moves it counts
+        count = header.count + receives  # the receive that moves it does not count
         departed = departures.depart(lane.lane, header, count=count, is_fresh=lease is None, target=target, cause=cause)
         return departed or False
     if cause is Cause.RECEIVES:
