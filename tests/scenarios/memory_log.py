@@ -125,8 +125,10 @@ class MemoryLog:
 
     # Replay
 
-    def keep_snapshot(self, shard: Shard) -> None:
-        if self._open is None:  # a snapshot never lies within a frame
+    def keep_snapshot(self) -> None:
+        """Of what is durable, made by replay: its time is that of the last frame."""
+        if self.durable == self.next_lsn - 1:
+            shard = self.replay(self.snapshots[-1][1] if self.snapshots else None)
             self.snapshots.append((shard.lsn, shard.dump()))
 
     def replay(self, snapshot: bytes | None = None) -> Shard:

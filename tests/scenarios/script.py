@@ -218,11 +218,11 @@ class Script:
         return output
 
     def on(self, words: Words) -> Queue:
-        """The queue a command is for: named by on=, else the first one; a standard queue named q if there is none."""
+        """The queue a command is for: named by on=, else q, a standard queue unless it was made otherwise."""
         words.queue = words.text("on", words.queue)
-        if not self.queues:
+        if "q" not in self.queues and not words.queue:
             self.make_queue("q", ShardId(1), LaneConfig())
-        return self.queues[words.queue] if words.queue else next(iter(self.queues.values()))
+        return self.queues[words.queue or "q"]
 
     def ask(
         self,

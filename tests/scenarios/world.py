@@ -25,7 +25,7 @@ ROUNDS_MAX = 200
 class Mode(enum.Enum):
     """How a case is run. The answers must be the same in all of them."""
 
-    PLAIN = "as it is"
+    PLAIN = "plainly"
     CHECKED = "replayed after every command"
     DROPPED = "with windows dropped after every command"
     REPLACED = "with the state made anew from the log after every command"
@@ -63,7 +63,7 @@ class Node:
         if self.mode is Mode.PLAIN:
             return
         self.log.assert_replayable(self.shard)
-        self.log.keep_snapshot(self.shard)
+        self.log.keep_snapshot()
         if self.mode is Mode.DROPPED:
             for lane in self.shard.lanes.values():
                 lane.backlog.window = None
