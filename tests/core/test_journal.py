@@ -129,6 +129,7 @@ def test_a_frame_is_closed_at_its_limit_and_one_record_may_exceed_it() -> None:
     assert [frame.count for frame in frames] == [2, 1, 1]
     assert [frame.length <= FRAME_BYTES_MAX for frame in frames] == [True, True, False]
     assert frames[1].previous == frames[0].crc
+    assert [frame.durable for frame in frames] == [0, 0, 0]  # none of them knows more than the first
 
 
 def test_a_full_segment_is_synced_before_its_successor_gets_its_name() -> None:

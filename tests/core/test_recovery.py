@@ -230,6 +230,8 @@ def test_the_first_flush_of_a_segment_may_be_torn_in_its_header() -> None:
         assert again.recovered.torn_bytes > 0
         if sector == 0:
             assert again.stems == base.stems
+        host.disk.cut_power()
+        assert Host(host.disk).recovered.torn_bytes == 0
 
 
 def test_a_segment_that_was_named_and_never_written_is_removed_with_its_key() -> None:
@@ -382,6 +384,18 @@ def test_what_only_seemed_to_be_on_disk_is_there_once_recovery_has_answered() ->
     assert Host(twin).book.dump() == host.book.dump()
 
 
+def test_all_frames_of_the_last_flush_are_written_again() -> None:
+    host = Host(MemoryDisk(), segment=1_000_000)
+    host.send(2)
+    ops = host.add(*(sent(seq, b"x" * 100_000) for seq in (3, 4, 5))).flush()
+    host.disk.do_all(ops[:-1])
+    host.disk.lose_sync()
+    assert len(frames(host.disk, segment_path(host.stems[0]))) == 3
+    assert Host(host.disk).book.dump() == host.book.dump()
+    host.disk.cut_power()
+    assert Host(host.disk).book.dump() == host.book.dump()
+
+
 def test_the_tail_is_written_again_in_place_and_nothing_else_is() -> None:
     disk, _ = short_log()
     path = only_segment(disk)
@@ -506,6 +520,10 @@ def test_a_log_that_ends_before_the_snapshot_is_rot() -> None:
     host.disk.put(path, host.disk.get(path)[:at])
     with pytest.raises(CorruptLog, match=f"lsn {upto} was durable"):
         Host(host.disk.copy())
+    damaged = host.disk.copy()
+    damaged.put(damaged.paths("snapshots")[0], b"its name still says that this lsn was durable")
+    with pytest.raises(CorruptLog, match=f"lsn {upto} was durable"):
+        Host(damaged)
     del host.disk.names[path]
     with pytest.raises(CorruptLog, match="the snapshot's last, is missing"):
         Host(host.disk)
@@ -561,7 +579,9 @@ def test_a_power_cut_after_every_operation_of_recovery_changes_nothing(seed: int
     for cut in range(200):
         disk = base.disk.copy()
         path = segment_path(base.stems[-1])
-        flip(disk, path, frames(disk, path)[-1][0] + 100)  # torn
+        torn_at = frames(disk, path)[-1][0]
+        flip(disk, path, torn_at + 100)
+        torn = disk.get(path)[torn_at:].rstrip(b"\0")
         try:
             Host(disk, cut_after=cut)
         except PowerCut:
@@ -571,7 +591,7 @@ def test_a_power_cut_after_every_operation_of_recovery_changes_nothing(seed: int
         disk.cut_power(keeps(seed))
         host = Host(disk)
         assert host.book.dump() == state
-        assert disk.paths("quarantine")
+        assert torn in [disk.get(kept) for kept in disk.paths("quarantine")]
         host.send()
         assert Host(disk.copy()).book.dump() == host.book.dump()
     assert cut > 15
