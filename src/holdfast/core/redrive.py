@@ -19,7 +19,8 @@ from holdfast.core.lane import Lane
 from holdfast.core.limits import TICK_WORK
 from holdfast.core.moment import Moment
 from holdfast.core.outbox import Departures, Entry, Inbox, Outbox, dead_letter_target
-from holdfast.core.receive import candidates
+from holdfast.core.queue import Candidate
+from holdfast.core.receive import candidates, put_away_if_due
 from holdfast.core.record import (
     NO_DIGEST,
     Arrived,
@@ -32,7 +33,7 @@ from holdfast.core.record import (
     TaskEnded,
     TaskStarted,
 )
-from holdfast.core.task import CANCELLED, CANCELLING, COMPLETED, FAILED, RUNNING, Task
+from holdfast.core.task import CANCELLED, CANCELLING, COMPLETED, FAILED, RUNNING, Task, owner_of
 from holdfast.core.types import Address, Cause, Group, Header, LaneId, Seq, ShardId, unpack_address
 
 NO_TASK = "Task does not exist."
@@ -68,29 +69,19 @@ def decide_task(lane: Lane, moment: Moment, departures: Departures) -> list[Reco
     if task.state == CANCELLING:
         return [TaskEnded(lane.lane, CANCELLED, "")] if task.moved == task.departed else []
     allowance = min(task.allowance(moment.now), TICK_WORK)
+    if not allowance:
+        return []
     records: list[Record] = []
     found = candidates(lane, moment)
     for candidate in found:
         if isinstance(candidate, Need):
-            if not records:
-                return candidate
-            break
-        if len(records) >= allowance or candidate.header.seq > task.last:
-            break
-        target = task.target or _origin(candidate.header)
-        if target is None:
-            return [*records, TaskEnded(lane.lane, FAILED, NO_ORIGIN)]
-        departed = departures.depart(
-            lane.lane,
-            candidate.header,
-            count=0,
-            is_fresh=candidate.lease is None,
-            target=target,
-            cause=Cause.REDRIVE,
-        )
-        if departed is None:
-            break
-        records.append(departed)
+            if candidate.first <= task.last:
+                return records or candidate
+        elif candidate.header.seq <= task.last:  # later ones are passed over
+            record = _move(lane, candidate, moment, departures)
+            records += [record] if record is not None else []
+            if record is None or len(records) == allowance or isinstance(record, TaskEnded):
+                break
     else:
         if not records and task.moved == task.departed:
             return [TaskEnded(lane.lane, COMPLETED, "")]
@@ -98,8 +89,16 @@ def decide_task(lane: Lane, moment: Moment, departures: Departures) -> list[Reco
     return records
 
 
-def _origin(header: Header) -> Address | None:
-    return unpack_address(header.origin) if header.origin else None
+def _move(lane: Lane, candidate: Candidate, moment: Moment, departures: Departures) -> Record | None:
+    """None: too many are on their way already."""
+    header = candidate.header
+    if lane.expiry(header.time, header.deadline) <= moment.now:
+        return put_away_if_due(lane, candidate, moment, departures) or None
+    target = lane.tasks[-1].target or (unpack_address(header.origin) if header.origin else None)
+    if target is None:
+        return TaskEnded(lane.lane, FAILED, NO_ORIGIN)
+    is_fresh = candidate.lease is None
+    return departures.depart(lane.lane, header, count=0, is_fresh=is_fresh, target=target, cause=Cause.REDRIVE)
 
 
 def decide_arrive(
@@ -153,7 +152,8 @@ def decide_settle(
 def _after_return(lane: Lane, entry: Entry, departures: Departures) -> list[Record]:
     """The target is gone: the task fails; the message goes to another dead-letter queue if it has one."""
     records: list[Record] = []
-    if entry.cause is Cause.REDRIVE and lane.tasks and lane.tasks[-1].is_active:
+    owner = owner_of(lane.tasks, entry.lsn) if entry.cause is Cause.REDRIVE else None
+    if owner is not None and owner.is_active:
         records.append(TaskEnded(lane.lane, FAILED, GONE))
     other = dead_letter_target(lane.config, lane.gone_target)
     if other is not None and other != entry.target:

@@ -16,7 +16,7 @@ from holdfast.core.lane import Lane
 from holdfast.core.lease import Attempt
 from holdfast.core.limits import MOVE_TASKS_KEPT
 from holdfast.core.outbox import Inbox, Outbox, entry_of
-from holdfast.core.task import Task
+from holdfast.core.task import Task, owner_of
 from holdfast.core.types import (
     Cause,
     Epoch,
@@ -254,16 +254,17 @@ class Replicated:
     def _apply_settled(self, record: r.Settled) -> None:
         entry = self.outboxes[record.target].entries.pop(record.number)
         lane = self.lanes.get(entry.lane)
-        if entry.cause is Cause.REDRIVE and lane is not None and lane.tasks:
-            lane.tasks[-1].moved += 1
+        if entry.cause is Cause.REDRIVE and lane is not None and (task := owner_of(lane.tasks, entry.lsn)):
+            task.moved += 1
 
     def _apply_returned(self, record: r.Returned) -> None:
         entry = self.outboxes[record.target].entries.pop(record.number)
         lane = self.lanes.get(entry.lane)
         if lane is None:
             return
-        if entry.cause is Cause.REDRIVE and lane.tasks:
-            lane.tasks[-1].departed -= 1
+        if entry.cause is Cause.REDRIVE:
+            if task := owner_of(lane.tasks, entry.lsn):
+                task.departed -= 1
         else:
             lane.gone_target = pack_address(entry.target)
         lane.restore_leased(entry.header, entry.count, Cause.TARGET_GONE)
@@ -272,7 +273,8 @@ class Replicated:
 
     def _apply_started(self, record: r.TaskStarted) -> None:
         lane = self.lanes[record.lane]
-        task = Task(record.task, record.target, record.rate, record.last, record.to_move, self.now, record.wall)
+        numbers = (record.rate, record.last, record.to_move, self.now, record.wall, self.lsn)
+        task = Task(record.task, record.target, *numbers)
         lane.tasks = [*lane.tasks[1 - MOVE_TASKS_KEPT :], task]
         self.chores[record.lane] = None
 

@@ -3,7 +3,7 @@
 import msgspec
 
 from holdfast.core.limits import MOVE_RATE_MAX, SECOND
-from holdfast.core.types import Address, Instant, Seq, WallMs
+from holdfast.core.types import Address, Instant, Lsn, Seq, WallMs
 
 RUNNING, COMPLETED = "RUNNING", "COMPLETED"
 CANCELLING, CANCELLED, FAILED = "CANCELLING", "CANCELLED", "FAILED"
@@ -19,6 +19,7 @@ class Task(msgspec.Struct):
     to_move: int
     started: Instant
     wall: WallMs
+    lsn: Lsn  # of its start: what left later and before the next task is its own
     state: str = RUNNING
     failure: str = ""
     departed: int = 0  # put into the outbox
@@ -32,3 +33,8 @@ class Task(msgspec.Struct):
     @property
     def is_active(self) -> bool:
         return self.state in (RUNNING, CANCELLING)
+
+
+def owner_of(tasks: list[Task], lsn: Lsn) -> Task | None:
+    """The task that sent off the message whose departure stands at `lsn`."""
+    return next((task for task in reversed(tasks) if task.lsn < lsn), None)
