@@ -329,6 +329,8 @@ class Backlog:
 
     def load(self, need: Need, headers: Iterable[Header], upto: Seq) -> None:
         window = self.window
+        if need.first > (self.floor() if window is None else max(window.next, self.floor())):
+            return  # the window was dropped since this was asked: what lies before would be passed over
         if window is None:
             window = self.window = Window(need.first)
         if window.next > need.first:
