@@ -4,10 +4,10 @@ Laws:
   A group is handed out in order, and only up to its first invisible message: whoever extends the second of three
   received messages lets only the first come back. New messages never unlock a group.
   One receive packs one group first, as many as it may, then the next group; the group with the oldest message first.
-  Nothing is handed out while leases and parked messages have reached their limit.
+  The cursor stands still while messages in flight and parked ones have reached their limit; parked ones still go out.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from heapq import heappop, heappush
 
 from holdfast.core.command import Need
@@ -19,21 +19,28 @@ from holdfast.core.types import Group, Header, Instant, Lsn, Seq
 
 def candidates(lane: Lane, now: Instant, committed: Lsn) -> Iterator[Candidate | Need]:
     """In order of service. Nothing is changed; heaps are cleaned of what is out of date as they are read."""
-    if lane.in_flight + len(lane.backlog.held) >= IN_FLIGHT_MAX:
+    if lane.in_flight >= IN_FLIGHT_MAX:
         return
+    is_full = lane.in_flight + len(lane.backlog.held) >= IN_FLIGHT_MAX
+    cursor = lane.backlog.cursor
+
+    def is_ready(header: Header) -> bool:
+        may_go = header.seq < cursor or not is_full
+        return may_go and header.lsn <= committed and lane.visible_at(header) <= now
+
     back: list[tuple[Seq, Group]] = []  # looked at, to be put back
     fresh: list[tuple[Seq, Group]] = []
     window = lane.backlog.window
     try:
         while True:
             first_back = _first_back(lane, back)
-            first_fresh = _first_fresh(lane, now, committed, fresh)
+            first_fresh = _first_fresh(lane, is_ready, fresh)
             if first_back is not None and (first_fresh is None or first_back < first_fresh):
                 back.append(heappop(lane.back))
-                yield from _prefix(lane, first_back[1], now, committed)
+                yield from _prefix(lane, first_back[1], is_ready)
             elif first_fresh is not None and window is not None:
                 fresh.append(heappop(window.heads))
-                yield from _prefix(lane, first_fresh[1], now, committed)
+                yield from _prefix(lane, first_fresh[1], is_ready)
             else:
                 break
     finally:
@@ -42,7 +49,7 @@ def candidates(lane: Lane, now: Instant, committed: Lsn) -> Iterator[Candidate |
         for entry in fresh:
             heappush(window.heads, entry)  # type: ignore[union-attr]
     need = lane.backlog.need()
-    if need is not None:
+    if need is not None and (need.first < cursor or not is_full):
         yield need
 
 
@@ -58,21 +65,19 @@ def _first_back(lane: Lane, seen: list[tuple[Seq, Group]]) -> tuple[Seq, Group] 
     return None
 
 
-def _first_fresh(lane: Lane, now: Instant, committed: Lsn, seen: list[tuple[Seq, Group]]) -> tuple[Seq, Group] | None:
+def _first_fresh(
+    lane: Lane, is_ready: Callable[[Header], bool], seen: list[tuple[Seq, Group]]
+) -> tuple[Seq, Group] | None:
     """The oldest group of which nothing is handed out. One behind a lease comes back into the heap when that goes."""
     window = lane.backlog.window
     while window is not None and (entry := window.first_head(seen)) is not None:
-        header = window.groups[entry[1]][0]
-        if entry[1] in lane.taken:
-            heappop(window.heads)
-        elif header.lsn > committed or lane.visible_at(header) > now:
-            return None  # those behind it are younger still
-        else:
-            return entry
+        if entry[1] not in lane.taken:
+            return entry if is_ready(window.groups[entry[1]][0]) else None  # those behind it are younger still
+        heappop(window.heads)
     return None
 
 
-def _prefix(lane: Lane, group: Group, now: Instant, committed: Lsn) -> Iterator[Candidate]:
+def _prefix(lane: Lane, group: Group, is_ready: Callable[[Header], bool]) -> Iterator[Candidate]:
     """The group's messages up to the first invisible one."""
     for seq in lane.taken.get(group, ()):
         lease = lane.leases[seq]
@@ -82,6 +87,6 @@ def _prefix(lane: Lane, group: Group, now: Instant, committed: Lsn) -> Iterator[
     window = lane.backlog.window
     waiting: list[Header] = window.groups.get(group, []) if window is not None else []
     for header in waiting:
-        if header.lsn > committed or lane.visible_at(header) > now:
+        if not is_ready(header):
             return
         yield Candidate(header, None)

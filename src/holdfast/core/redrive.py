@@ -34,7 +34,7 @@ from holdfast.core.record import (
     TaskStarted,
 )
 from holdfast.core.task import CANCELLED, CANCELLING, COMPLETED, FAILED, RUNNING, Task, owner_of
-from holdfast.core.types import Address, Cause, Group, Header, LaneId, Seq, ShardId, unpack_address
+from holdfast.core.types import Cause, Group, Header, LaneId, Seq, ShardId, unpack_address
 
 NO_TASK = "Task does not exist."
 GONE = "AWS.SimpleQueueService.NonExistentQueue"

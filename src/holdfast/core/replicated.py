@@ -239,8 +239,9 @@ class Replicated:
         self.set_alarm(lane)
 
     def _apply_dropped(self, record: r.Dropped) -> None:
-        del self.lanes[record.lane]
+        lane = self.lanes.pop(record.lane)
         self.windowed.pop(record.lane, None)
+        self._stir(lane)
 
     def _apply_departed(self, record: r.Departed) -> None:
         lane = self.lanes[record.lane]

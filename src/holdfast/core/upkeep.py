@@ -101,19 +101,18 @@ def decide_peek(lane: Lane, command: Peek, moment: Moment) -> tuple[tuple[Record
     count_max = min(command.count_max, PEEK_MAX)
     shown: list[Peeked] = []
     window = lane.backlog.window
-    is_short = window is None or window.size() < count_max or window.next <= command.after
-    if is_short and (need := lane.backlog.need()) is not None:
+    waiting = [*window.parked.values(), *window.queue] if window is not None else []
+    waiting = [header for header in waiting if header.seq > command.after]
+    if len(waiting) < count_max and (need := lane.backlog.need()) is not None:
         return need
     for seq in heapq.nsmallest(count_max, (seq for seq in lane.leases if seq > command.after)):
         lease = lane.leases[seq]
         state = "in flight" if lease.until else "visible"
         cause = lane.causes.get(seq, Cause.NONE)
         shown.append(Peeked(lease.header(seq), state, lease.until, lease.count, cause))
-    waiting: list[Header] = [*window.parked.values(), *window.queue] if window is not None else []
-    waiting += lane.aside.all() if lane.aside is not None else []
-    for header in waiting:
-        if header.seq > command.after:
-            shown.append(_waiting(lane, header, moment.now))
+    if lane.aside is not None:
+        waiting += [header for header in lane.aside.all() if header.seq > command.after]
+    shown += [_waiting(lane, header, moment.now) for header in waiting]
     shown.sort(key=lambda peeked: peeked.header.seq)
     return (), PeekReply(tuple(shown[:count_max]))
 
