@@ -82,7 +82,7 @@ class MemoryLog:
         self.durable, self._under_way = self._under_way, None
 
     def has_room(self, _: int) -> bool:
-        return not self.is_full
+        return not (self.is_full or self.is_used_up)
 
     def is_exhausted(self, _: int = 0) -> bool:
         return self.is_used_up

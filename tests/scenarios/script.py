@@ -215,6 +215,7 @@ class Script:
         except HoldfastError as refusal:  # of a receipt handle, before any command was made
             return [self.refused(refusal)]
         words.finish()
+        self.world.after_command()
         return output
 
     def on(self, words: Words) -> Queue:
@@ -311,12 +312,11 @@ class Script:
         return self.collect()
 
     def disk(self, words: Words) -> list[str]:
-        self.world.is_disk_working = words.plain == ["works"]
+        self.on(words)  # made before the disk stops
+        self.world.is_disk_working = words.plain != ["stops"]
         for node in self.world.nodes.values():
             node.log.is_full = words.plain == ["full"]
             node.log.is_used_up = words.plain == ["used", "up"]
-        if words.plain != ["stops"]:
-            self.world.is_disk_working = True
         self.world.settle()
         return self.collect()
 
@@ -382,7 +382,7 @@ class Script:
 
         def show(script: Script, asked: Asked, _: Any) -> list[str]:
             lease = script.world.node(asked.queue.shard).shard.lanes[queue.lane].leases[receipt.seq]
-            return [f"hidden until {seconds(lease.until)}" if lease.until else "visible"]
+            return [f"hidden until {seconds(lease.until)}" if command.timeout_s else "visible"]
 
         return self.ask(words, command, show)
 

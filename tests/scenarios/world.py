@@ -132,6 +132,9 @@ class World:
             raise AssertionError("the shards do not come to rest")
         for node in self.nodes.values():
             self._assert_not_spinning(node)
+
+    def after_command(self) -> None:
+        for node in self.nodes.values():
             node.after_command()
 
     def _turn(self, node: Node) -> bool:
