@@ -118,12 +118,15 @@ class Shard(Replicated):
         self.set_alarm(lane)
 
     def _shed(self) -> None:
-        """Windows are a cache: empty ones go, and the longest unused ones when all together are too large."""
+        """Windows are a cache: those of empty lanes go, and the longest unused ones when all together are too large.
+
+        An empty window of a lane with a backlog stays: it knows how far it has looked.
+        """
         sizes: dict[LaneId, int] = {}
         for lane_id in list(self.windowed):
-            window = self.lanes[lane_id].backlog.window
-            sizes[lane_id] = window.size() if window is not None else 0
-            if not sizes[lane_id]:
+            backlog = self.lanes[lane_id].backlog
+            sizes[lane_id] = backlog.window.size() if backlog.window is not None else 0
+            if not sizes[lane_id] and not backlog.count:
                 self._drop_window(lane_id)
         excess = sum(sizes.values()) - WINDOW_TOTAL
         for lane_id, size in sizes.items():
