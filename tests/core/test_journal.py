@@ -103,17 +103,21 @@ def test_nothing_to_flush_is_no_operation() -> None:
     assert host.journal.flush() == ()
 
 
-def test_the_stamp_stands_still_while_records_are_collected_and_never_falls() -> None:
+def test_the_stamp_follows_time_also_while_records_are_collected_and_never_falls() -> None:
     host = fresh()
     journal = host.journal
     host.prepare()
     assert journal.begin(Instant(50), WallMs(1)) == 50
     assert journal.begin(Instant(60), WallMs(1)) == 60
     journal.append(sent(1))
-    assert journal.begin(Instant(70), WallMs(1)) == 60
+    assert journal.begin(Instant(70), WallMs(1)) == 70
+    journal.append(sent(2))
+    assert journal.begin(Instant(65), WallMs(1)) == 70
     host.disk.do_all(journal.flush())
     journal.synced()
-    assert journal.begin(Instant(40), WallMs(1)) == 60
+    assert journal.begin(Instant(40), WallMs(1)) == 70
+    state = Host(host.disk).book
+    assert [header.time for header in state.messages.values()] == [60, 70]
 
 
 def test_a_frame_is_closed_at_its_limit_and_one_record_may_exceed_it() -> None:

@@ -75,6 +75,8 @@ class _Draft(msgspec.Struct, gc=False):
     start: int
     first: Lsn
     parts: list[bytes]
+    stamp: Instant
+    wall: WallMs
 
 
 class Journal:
@@ -132,9 +134,14 @@ class Journal:
     # Taking records
 
     def begin(self, own: Instant, wall: WallMs) -> Instant:
-        """The stamp that records get now. It stands still from the first record of a flush to the last."""
-        if not self._parts and not self._drafts:
-            self.stamp = max(self.stamp, own)
+        """The stamp that records get now. When time has passed since the last one, it begins a new frame: a stamp that
+        stood still while a slow disk writes would make leases and delays shorter than asked."""
+        if own > self.stamp:
+            if self._parts:
+                self._close_frame()
+            self.stamp = own
+            self._wall = wall
+        elif not self._parts and not self._drafts:
             self._wall = wall
         return self.stamp
 
@@ -168,11 +175,15 @@ class Journal:
 
     def _close_frame(self) -> None:
         if self._parts and self._active is not None:
-            self._drafts.append(_Draft(self._active, self._start, self._first, self._parts))
+            self._drafts.append(self._draft(self._first, self._parts))
             self._parts = []
             self._start = align(self._fill)
         self._fill = self._limit = self._start
         self._first = self.next_lsn
+
+    def _draft(self, first: Lsn, parts: list[bytes]) -> _Draft:
+        assert self._active is not None
+        return _Draft(self._active, self._start, first, parts, self.stamp, self._wall)
 
     def _turn(self) -> None:
         """Leaves the active segment for the spare one."""
@@ -201,8 +212,7 @@ class Journal:
         if is_idle and not self._drafts and self._has_place_for(SECTOR):
             if self._active is None or self._start + SECTOR > self._segment_bytes:
                 self._turn()
-            assert self._active is not None
-            self._drafts.append(_Draft(self._active, self._start, self.next_lsn, []))
+            self._drafts.append(self._draft(self.next_lsn, []))
             self._start += SECTOR
             self._fill = self._limit = self._start
         if not self._drafts:
@@ -230,7 +240,7 @@ class Journal:
         if segment.stem in self._renames:
             operations += self._put_into_use(segment, self._renames.pop(segment.stem))
             start = 0
-            frames.append(self._header(segment))
+            frames.append(self._header(segment, drafts[0].stamp))
         for draft in drafts:
             frame, crc = encode_frame(
                 b"".join(draft.parts),
@@ -238,8 +248,8 @@ class Journal:
                 epoch=self.epoch,
                 count=len(draft.parts),
                 first=draft.first,
-                time=self.stamp,
-                wall=self._wall,
+                time=draft.stamp,
+                wall=draft.wall,
                 durable=self.durable,
             )
             frames.append(frame)
@@ -258,9 +268,9 @@ class Journal:
             SyncDir("segments"),
         ]
 
-    def _header(self, segment: Segment) -> bytes:
+    def _header(self, segment: Segment, stamp: Instant) -> bytes:
         before = Lsn(segment.first - 1)  # synced by the operations before this one
-        return encode_header(SegmentHeader(self.shard, self.epoch, segment.first, self._crc, self.stamp, before))
+        return encode_header(SegmentHeader(self.shard, self.epoch, segment.first, self._crc, stamp, before))
 
     def idle_deadline(self) -> Instant | None:
         """When an empty frame is due: the log's end does not say yet that it is durable, and nothing is coming."""
