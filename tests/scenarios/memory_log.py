@@ -87,6 +87,9 @@ class MemoryLog:
     def is_exhausted(self, _: int = 0) -> bool:
         return self.is_used_up
 
+    def idle_deadline(self) -> Instant | None:
+        return None
+
     def idle_frame_due(self, _: Instant) -> bool:
         return False
 

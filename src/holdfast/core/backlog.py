@@ -328,13 +328,11 @@ class Backlog:
         return Need(self.lane, Lsn(lsn), first, Seq(last), LOAD_MAX)
 
     def load(self, need: Need, headers: Iterable[Header], upto: Seq) -> None:
+        if need != self.need():
+            return  # not what is missing any more: loaded meanwhile, or the window was dropped, or bytes have moved
         window = self.window
-        if need.first > (self.floor() if window is None else max(window.next, self.floor())):
-            return  # the window was dropped since this was asked: what lies before would be passed over
         if window is None:
             window = self.window = Window(need.first)
-        if window.next > need.first:
-            return  # somebody else was faster
         if self.is_grouped or self.held or self.gone or window.next < self.cursor:
             self._load_some(window, headers, upto)
         else:  # all of them wait, in order

@@ -8,7 +8,6 @@ bounded in entries looked at and bytes read, so it never holds the loop for long
 """
 
 from collections.abc import Callable, Container, Mapping, Sequence
-from typing import Final
 
 import msgspec
 
@@ -17,15 +16,11 @@ from holdfast.core.command import Compact
 from holdfast.core.errors import CorruptLog
 from holdfast.core.files import Read, Work
 from holdfast.core.index import SegmentIndex
-from holdfast.core.limits import STRETCH_BITS
+from holdfast.core.limits import LIVING_SHARE, STEP_BYTES, STEP_ENTRIES, STRETCH_BITS
 from holdfast.core.record import Message
 from holdfast.core.segment import segment_path
 from holdfast.core.segment_files import Segment, load_index
 from holdfast.core.types import Header, LaneId, ShardId
-
-LIVING_SHARE: Final = 4  # at most one part in four of a segment's bytes may be worth copying
-STEP_ENTRIES: Final = 512  # index entries one step looks at
-STEP_BYTES: Final = 262_144  # bytes of messages one step reads, and one more message
 
 
 class Step(msgspec.Struct, frozen=True, gc=False):

@@ -23,7 +23,7 @@ import msgspec
 
 from holdfast.core.codec import HEADER_BYTES, pack_header, unpack_header
 from holdfast.core.command import Need
-from holdfast.core.limits import SECOND
+from holdfast.core.limits import INDEX_CHUNK, SECOND
 from holdfast.core.record import Sent
 from holdfast.core.types import Epoch, Header, Instant, LaneId, Lsn, ShardId
 
@@ -38,7 +38,6 @@ _PLACE = struct.Struct("<II")
 _U64 = struct.Struct("<Q")
 _AT: Final = 20  # where an entry has its `at`
 ENTRY_BYTES: Final = _ENTRY.size
-CHUNK_ENTRIES: Final = 64  # unpacked at once, at least
 _EMPTY = memoryview(b"")
 HEAD_BYTES: Final = _HEAD.size + _CRC.size
 
@@ -120,7 +119,7 @@ class SegmentIndex:
         """
         entries = self._lanes.get(need.lane, _EMPTY)
         start = self._position(need.lane, need.lsn) * ENTRY_BYTES
-        step = max(need.count_max, CHUNK_ENTRIES) * ENTRY_BYTES
+        step = max(need.count_max, INDEX_CHUNK) * ENTRY_BYTES
         chunks = (bytes(entries[at : at + step]) for at in range(start, len(entries), step))
         return any(_collect(chunk, need, found) for chunk in chunks)
 

@@ -23,7 +23,7 @@ from holdfast.core.command import Need
 from holdfast.core.errors import CorruptLog
 from holdfast.core.files import FileOp, Rename, Sync, SyncDir, Work, Write, replace
 from holdfast.core.index import IndexHead, SegmentIndex, encode_index
-from holdfast.core.limits import FRAME_BYTES_MAX, RESERVE_BYTES, SECOND, SEGMENT_BYTES
+from holdfast.core.limits import FRAME_BYTES_MAX, IDLE_AFTER, RESERVE_BYTES, SEGMENT_BYTES
 from holdfast.core.record import Arrived, Moved, Record, Sent, header_of
 from holdfast.core.segment import (
     HEAD_BYTES,
@@ -40,7 +40,6 @@ from holdfast.core.segment import (
 from holdfast.core.segment_files import Segment
 from holdfast.core.types import Epoch, Header, Instant, LaneId, Lsn, Seq, ShardId, WallMs
 
-IDLE_AFTER: Final = SECOND // 2  # an empty frame follows the last one within a second, with room for a late tick
 _FIRST, _NONE, _START = Lsn(1), Lsn(0), Instant(0)
 _SLACK: Final = 2 * SECTOR  # what a send takes besides its content: clear part, seal, frame's head, padding
 

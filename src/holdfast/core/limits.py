@@ -52,3 +52,29 @@ FRAME_ALIGN: Final = 512  # a frame starts on a sector, so that writing it canno
 SEGMENT_BYTES: Final = 67_108_864  # zero-filled before use
 RESERVE_BYTES: Final = 16_777_216  # left for deletes and receives when no spare segment could be made
 READ_BYTES: Final = 1_048_576  # how much of a segment recovery reads at once
+IDLE_AFTER: Final = SECOND // 2  # an empty frame follows the last one within a second, with room for a late tick
+INDEX_CHUNK: Final = 64  # index entries unpacked at once, at least
+
+# Compaction
+LIVING_SHARE: Final = 4  # at most one part in four of a segment's bytes may be worth copying
+STEP_ENTRIES: Final = 512  # index entries one step looks at
+STEP_BYTES: Final = 262_144  # bytes of messages one step reads, and one more message
+
+# Admission: signatures
+SIGNATURE_SKEW_S: Final = 900  # how far a client's clock may be off, as in AWS
+PRESIGNED_MAX_S: Final = 604_800  # X-Amz-Expires, seven days
+SIGNING_KEYS_MAX: Final = 4096  # derived keys remembered; one per access key, day, region and service
+AUTHORIZATIONS_MAX: Final = 4096  # parsed Authorization headers remembered; clients repeat all but the signature
+AUTHORIZATION_BYTES_MAX: Final = 1024  # a longer one is parsed anew each time; usual ones have 250
+
+# Admission: policies
+POLICY_BYTES_MAX: Final = 8192  # of a queue, as in SQS
+IDENTITY_POLICY_BYTES_MAX: Final = 10_240  # of a user, as the largest inline policy in IAM
+POLICY_STATEMENTS_MAX: Final = 20  # per document, as in SQS
+POLICY_PRINCIPALS_MAX: Final = 50  # per statement
+POLICY_CONDITIONS_MAX: Final = 10  # per statement
+PERMISSION_ACTIONS_MAX: Final = 7  # of one AddPermission
+LABEL_CHARS_MAX: Final = 80  # of AddPermission
+
+# Admission: rates
+BUCKETS_MAX: Final = 100_000  # buckets that are not empty; a new one waits until an old one has drained

@@ -208,8 +208,9 @@ class Primary:
         dues = [self._ticked + TICK_INTERVAL]
         if (alarm := self.shard.deadline()) is not None:
             dues.append(alarm)
-        if (poll := self.polls.deadline()) is not None:
-            dues.append(poll)
+        for due in (self.polls.deadline(), self.journal.idle_deadline()):
+            if due is not None:
+                dues.append(due)
         return Instant(min(dues))
 
     # The disk

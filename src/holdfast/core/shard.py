@@ -108,6 +108,8 @@ class Shard(Replicated):
         lane = self.lanes.get(need.lane)
         if lane is None:
             return
+        if need.count_max == 1 and need.lsn != lane.backlog.hint_of(need.first):
+            return  # its bytes have moved since this was asked
         if need.count_max == 1:
             self._found[need.lane] = {need.first: headers[0] if headers else None}
             return
