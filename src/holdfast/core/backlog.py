@@ -4,8 +4,9 @@
 
 What must be remembered is small: the cursor, the few sequence numbers below it that were passed over (`held`) or above
 it that are gone already (`gone`), where in the log to find the rest (`firsts` → `hints`, one pair per stretch of the
-log) and how many bytes lie in each stretch. The window is a cache of headers: it can be dropped at any time and loaded
-again from the segments' indexes, so it is no part of the replicated state.
+log) and how many bytes lie in each stretch. A run, from one of `firsts` to the next, lies in one stretch. The window
+is a cache of headers: it can be dropped at any time and loaded again from the segments' indexes, so it is no part of
+the replicated state.
 
 Laws: only `append`, `take`, `remove`, `relocate`, `trim` and `park` change replicated state, and none of them needs
 the window. Memory: about 40 bytes per 4096 messages.
@@ -25,6 +26,7 @@ from holdfast.core.wheel import NEVER
 
 _NO_PLACES = array("Q")  # shared by all lanes without a backlog, replaced by the first message
 _NO_TIMES = array("q")
+COPIED = 1 << 63  # in a hint: what is found from there on are copies that compaction made, and no others
 
 
 class Window:
@@ -145,11 +147,10 @@ class Backlog:
     def append(self, header: Header) -> None:
         seq = header.seq
         stretch = header.at >> STRETCH_BITS
-        if stretch in self.bytes_at:
-            self.bytes_at[stretch] += header.size
+        self.bytes_at[stretch] = self.bytes_at.get(stretch, 0) + header.size
+        if self.count and self.hints[-1] >> STRETCH_BITS == stretch:
             self.times[-1] = min(self.times[-1], header.time)
         else:
-            self.bytes_at[stretch] = header.size
             if not self.firsts:
                 self.firsts, self.hints, self.times = array("Q"), array("Q"), array("q")
             self.firsts.append(seq)
@@ -271,17 +272,17 @@ class Backlog:
         """From new.seq on the log position is new.at; behind it again what was there before."""
         firsts, hints, times = self.firsts, self.hints, self.times
         at = bisect_right(firsts, new.seq) - 1
-        hint, time = hints[at], times[at]
-        continues = firsts[at] == new.seq and at > 0 and hints[at - 1] >> STRETCH_BITS == new.at >> STRETCH_BITS
-        if continues:  # the message before it was moved just now, too
+        hint, time, copied = hints[at], times[at], COPIED | new.at
+        continues = firsts[at] == new.seq and at > 0 and hints[at - 1] >> STRETCH_BITS == copied >> STRETCH_BITS
+        if continues:  # the message before it was moved into this stretch, too
             del firsts[at], hints[at], times[at]
             at -= 1
         elif firsts[at] == new.seq:
-            hints[at] = new.at
+            hints[at] = copied
         else:
             at += 1
             firsts.insert(at, new.seq)
-            hints.insert(at, new.at)
+            hints.insert(at, copied)
             times.insert(at, time)
         following = Seq(new.seq + 1)
         if following <= self.last and (at + 1 == len(firsts) or firsts[at + 1] != following):
@@ -296,7 +297,7 @@ class Backlog:
         return next(iter(self.held), self.cursor)
 
     def hint_of(self, seq: Seq) -> Lsn:
-        return Lsn(self.hints[max(0, bisect_right(self.firsts, seq) - 1)]) if self.hints else Lsn(0)
+        return Lsn(self.hints[max(0, bisect_right(self.firsts, seq) - 1)] & ~COPIED) if self.hints else Lsn(0)
 
     def has(self, seq: Seq) -> bool:
         """Waits here, unless it waits aside. For a number below the cursor the answer is exact."""
@@ -322,10 +323,20 @@ class Backlog:
             return None
         at = max(0, bisect_right(self.firsts, first) - 1)
         last = self.firsts[at + 1] - 1 if at + 1 < len(self.firsts) else self.last
-        lsn, tail = self.hints[at], self.window.tail if self.window is not None else None
+        lsn, tail = self.hints[at] & ~COPIED, self.window.tail if self.window is not None else None
         if tail is not None and tail.seq >= self.firsts[at]:
             lsn = max(lsn, tail.at + 1)
-        return Need(self.lane, Lsn(lsn), first, Seq(last), LOAD_MAX)
+        return Need(self.lane, Lsn(lsn), first, Seq(last), LOAD_MAX, self._end(at))
+
+    def need_one(self, seq: Seq) -> Need:
+        """The header of a single message that waits here."""
+        at = max(0, bisect_right(self.firsts, seq) - 1)
+        return Need(self.lane, Lsn(self.hints[at] & ~COPIED), seq, seq, 1, self._end(at))
+
+    def _end(self, at: int) -> Lsn:
+        """Copies do not lie in the order of sequence, with newer messages between them; but all in one stretch."""
+        hint = self.hints[at]
+        return Lsn(((hint & ~COPIED) | (1 << STRETCH_BITS) - 1) if hint & COPIED else 0)
 
     def load(self, need: Need, headers: Iterable[Header], upto: Seq) -> None:
         if need != self.need():

@@ -227,3 +227,4 @@ class Need(msgspec.Struct, frozen=True, gc=False):
     first: Seq
     last: Seq
     count_max: int
+    end: Lsn = Lsn(0)  # not 0: they are copies that compaction made, all of them up to this log position

@@ -71,7 +71,7 @@ def _delete_unseen(
     header = lane.aside.search(receipt.seq) if lane.aside is not None else None
     if header is None and lane.backlog.has(receipt.seq):
         if receipt.seq not in found:
-            return Need(lane.lane, lane.backlog.hint_of(receipt.seq), receipt.seq, receipt.seq, 1)
+            return lane.backlog.need_one(receipt.seq)
         header = found[receipt.seq]
         if header is not None and header.is_aside:
             header = None

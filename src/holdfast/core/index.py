@@ -121,7 +121,8 @@ class SegmentIndex:
         start = self._position(need.lane, need.lsn) * ENTRY_BYTES
         step = max(need.count_max, INDEX_CHUNK) * ENTRY_BYTES
         chunks = (bytes(entries[at : at + step]) for at in range(start, len(entries), step))
-        return any(_collect(chunk, need, found) for chunk in chunks)
+        collect = _collect_copies if need.end else _collect
+        return any(collect(chunk, need, found) for chunk in chunks)
 
     def walk(self, lane: LaneId, start: int, count: int) -> Iterator[tuple[Header, int, int]]:
         """(header, offset, length) of `count` entries from the `start`th on."""
@@ -154,6 +155,16 @@ def _collect(chunk: bytes, need: Need, found: list[Header]) -> bool:
                 return True
         elif seq > last and lsn == at:
             return True
+    return False
+
+
+def _collect_copies(chunk: bytes, need: Need, found: list[Header]) -> bool:
+    """All of them up to need.end: a message may have been copied more than once, and the last copy counts."""
+    for seq, lsn, epoch, at, *fields, _, _ in _ENTRY.iter_unpack(chunk):
+        if at > need.end:
+            return True
+        if lsn != at and need.first <= seq <= need.last:
+            found.append(Header(seq, lsn, epoch, at, *fields))
     return False
 
 

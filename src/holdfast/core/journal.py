@@ -133,9 +133,8 @@ class Journal:
     # Taking records
 
     def begin(self, own: Instant, wall: WallMs) -> Instant:
-        """The stamp that records get now. When time has passed since the last one, it begins a new frame: a stamp that
-        stood still while a slow disk writes would make leases and delays shorter than asked."""
-        if own > self.stamp:
+        """The stamp that records get now."""
+        if own > self.stamp:  # a new frame: a stamp that stood still while a disk is slow would shorten leases
             if self._parts:
                 self._close_frame()
             self.stamp = own
@@ -343,6 +342,8 @@ class Journal:
         for segment in self.segments[position:]:
             if segment is not self._active and segment.last < lsn:
                 continue  # what was behind it has been removed
+            if need.end and segment.first > need.end:
+                break
             index = segment.index or (indexes or {}).get(segment.stem)
             if index is None:
                 self._searches[need] = (max(lsn, segment.first), found)
@@ -391,8 +392,9 @@ class Journal:
 
 def _in_order(need: Need, found: list[Header]) -> Found:
     """Ascending by seq, each once, the youngest copy; and up to where nothing is missing."""
-    full = len(found) >= need.count_max
-    originals = [header.seq for header in found if header.at == header.lsn]
-    upto = (max(originals) if originals else found[-1].seq) if full else need.last
-    latest = {header.seq: header for header in found}
+    latest, upto = {header.seq: header for header in found}, need.last
+    if need.end and len(latest) > need.count_max:
+        upto = sorted(latest)[need.count_max - 1]
+    elif not need.end and len(found) >= need.count_max:
+        upto = max((header.seq for header in found if header.at == header.lsn), default=found[-1].seq)
     return Found([latest[seq] for seq in sorted(latest) if seq <= upto], upto)
