@@ -28,7 +28,7 @@ from holdfast.core.files import (
 from holdfast.runtime.crypto import sync_folder
 
 FOLDERS = ("segments", "index", "snapshots", "quarantine", "keys")
-OPEN_MAX = 8  # descriptors kept
+OPEN_MAX = 8  # descriptors kept; each also keeps the space of a file that was removed
 ZEROS_BYTES = 1_048_576  # written at once when a file is filled with zeros
 SYNC_EVERY = 8_388_608  # a large file is synced in steps, so that the log's own syncs do not queue behind all of it
 
@@ -46,8 +46,9 @@ def make_folders(root: Path) -> None:
 
 
 class Disk:
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, *, open_max: int = OPEN_MAX) -> None:
         self._root = f"{root}/"
+        self._open_max = open_max
         self._open: dict[str, int] = {}  # path -> descriptor, least recently opened first
         self._doers: dict[type[Any], Callable[[Any], Any]] = {
             Create: self._create,
@@ -100,13 +101,14 @@ class Disk:
         return descriptor
 
     def _keep(self, path: str, descriptor: int) -> int:
-        if len(self._open) >= OPEN_MAX:
+        if len(self._open) >= self._open_max:
             oldest = next(iter(self._open))
             os.close(self._open.pop(oldest))
         self._open[path] = descriptor
         return descriptor
 
-    def _forget(self, path: str) -> None:
+    def forget(self, path: str) -> None:
+        """Closes its descriptor."""
         descriptor = self._open.pop(path, None)
         if descriptor is not None:
             os.close(descriptor)
@@ -128,7 +130,7 @@ class Disk:
 
     def _rename(self, operation: Rename) -> None:
         os.rename(self._root + operation.old, self._root + operation.new)
-        self._forget(operation.new)
+        self.forget(operation.new)
         descriptor = self._open.pop(operation.old, None)
         if descriptor is not None:
             self._open[operation.new] = descriptor
@@ -137,7 +139,7 @@ class Disk:
         sync_folder(Path(self._root + operation.path))
 
     def _unlink(self, operation: Unlink) -> None:
-        self._forget(operation.path)
+        self.forget(operation.path)
         os.unlink(self._root + operation.path)
 
     def _read(self, operation: Read) -> bytes:

@@ -74,27 +74,21 @@ class Host:
         disk = Disk(root)
         recovered = disk.run(recover(shard, machine=Shard))
         disk.close()
-        journal = recovered.journal
-        upkeep = Upkeep(root, journal, self._master, thread=self._maintaining, fail=stop_now)
-        upkeep.first_spare()
-        self._upkeeps.append(upkeep)
+        primary = Primary(recovered.shard, recovered.journal)
         reader = Reader(
             root,
-            journal,
+            primary.journal,
             self._master,
             thread=self._reading,
             to_loop=self._loop.call_soon_threadsafe,
             fail=stop_now,
         )
-        self._leads[shard] = Lead(
-            Primary(recovered.shard, journal),
-            root,
-            reader,
-            self._writer,
-            upkeep=upkeep.every_turn,
-            hand_over=self._hand_over,
-            fail=stop_now,
-        )
+        lead = Lead(primary, root, reader, self._writer, hand_over=self._hand_over, fail=stop_now)
+        upkeep = Upkeep(root, primary, reader, self._master, thread=self._maintaining, submit=lead.ask, fail=stop_now)
+        upkeep.first_spare()
+        lead.on_turn = upkeep.every_turn
+        self._upkeeps.append(upkeep)
+        self._leads[shard] = lead
         lines = [f"shard {shard}: {recovered.replayed} records replayed"] if recovered.replayed else []
         if recovered.torn_bytes:
             lines.append(
@@ -128,9 +122,11 @@ class Host:
         for lead in self._leads.values():
             await lead.drained()
         for upkeep in self._upkeeps:
-            upkeep.close()
+            upkeep.stop()
         self._writer.close()
         self._reading.shutdown()
         self._maintaining.shutdown()
+        for upkeep in self._upkeeps:
+            upkeep.close()
         for lead in self._leads.values():
             lead.close()

@@ -34,7 +34,7 @@ INLINE_MAX = 1  # a flush with so few commands is written in the loop when nothi
 
 
 class Lead:
-    """`upkeep` is called every turn and must be cheap; `hand_over` brings a hand-over to the shard that it is for."""
+    """`on_turn` is called every turn and must be cheap; `hand_over` brings a hand-over to the shard that it is for."""
 
     def __init__(
         self,
@@ -43,7 +43,6 @@ class Lead:
         reader: Reader,
         writer: Writer,
         *,
-        upkeep: Callable[[], None],
         hand_over: Callable[[Arrive, Address, Call], None],
         fail: Callable[[BaseException], None],
     ) -> None:
@@ -52,8 +51,8 @@ class Lead:
         self.reader = reader
         self._cache = reader.cache
         self._writer = writer
-        self._disk = Disk(root)
-        self._upkeep = upkeep
+        self._disk = Disk(root, open_max=2)  # the segment that grows, and the next
+        self.on_turn: Callable[[], None] | None = None
         self._hand_over = hand_over
         self._fail = fail
         self._loop = asyncio.get_running_loop()
@@ -80,6 +79,12 @@ class Lead:
             self._fail(problem)
         if type(command) is Send and journal.next_lsn != lsn:  # it was written, so this is its place
             self._cache.put(lsn, Letter(command.content, self.primary.shard.wall))
+
+    def ask(self, command: Command) -> "asyncio.Future[object]":
+        """For the host's own tasks."""
+        future: asyncio.Future[object] = self._loop.create_future()
+        self.submit(command, _Asking(future))
+        return future
 
     def cancel(self, call: Call) -> None:
         self.primary.cancel(call)
@@ -133,7 +138,8 @@ class Lead:
             self.reader.headers(need, partial(self._loaded, need))
         if primary.shard.outboxes:
             self._send_outgoing()
-        self._upkeep()
+        if self.on_turn is not None:
+            self.on_turn()
         self._arm()
         if not primary.journal.is_flushing and primary.journal.durable == primary.journal.appended:
             self._idle.set()
@@ -224,3 +230,14 @@ class _Settling(Call):
     def answered(self, answer: object, _: object, /) -> None:
         if isinstance(answer, ArriveReply):
             self._source.settle(answer)
+
+
+class _Asking(Call):
+    __slots__ = ("_future",)
+
+    def __init__(self, future: "asyncio.Future[object]") -> None:
+        self._future = future
+
+    def answered(self, answer: object, _: object, /) -> None:
+        if not self._future.cancelled():
+            self._future.set_result(answer)

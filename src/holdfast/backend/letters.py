@@ -18,7 +18,7 @@ from holdfast.core.files import Read
 from holdfast.core.index import SegmentIndex
 from holdfast.core.journal import Found, IndexNeeded, Journal, Location
 from holdfast.core.record import NO_DIGEST, Message, Sent
-from holdfast.core.segment import key_path
+from holdfast.core.segment import key_path, segment_path
 from holdfast.core.segment_files import load_index
 from holdfast.core.types import Header, LaneId, Lsn, WallMs
 from holdfast.runtime.crypto import MasterKey
@@ -133,19 +133,26 @@ class Reader:
         messages = []
         for (_, at), place, each in zip(wanted, located, data, strict=True):
             try:
-                messages.append(decode_message(each, place.epoch, at, cipher=self._cipher(place.stem)))
+                messages.append(decode_message(each, place.epoch, at, cipher=self.cipher(place.stem)))
             except (ValueError, IndexError) as problem:
                 raise CorruptLog(
                     f"{place.path} bytes {place.offset}–{place.offset + place.length}: {problem}"
                 ) from None
         return messages
 
-    def _cipher(self, stem: str) -> Cipher:
+    def cipher(self, stem: str) -> Cipher:
         cipher = self._journal.ciphers.get(stem) or self._ciphers.get(stem)
         if cipher is None:
             wrapped = self._at_once.execute(Read(key_path(stem), 0, 1024))
             cipher = self._ciphers[stem] = self._master.cipher(wrapped)
         return cipher
+
+    def forget(self, stem: str) -> None:
+        """The segment is gone."""
+        self._indexes.pop(stem, None)
+        self._ciphers.pop(stem, None)
+        self._at_once.forget(segment_path(stem))
+        self._thread.submit(self._in_thread.forget, segment_path(stem))
 
     # headers
 

@@ -1,13 +1,14 @@
-"""What a shard's log needs besides commands: spare segments, index files, snapshots, and the removal of what is old.
+"""What a shard's log needs besides commands: spare segments, index files, snapshots, compaction, and the removal of
+what is old.
 
 Nothing here runs in the loop for long: files are made by a maintenance thread, snapshots by a subprocess of low
-priority that replays sealed segments (snapshotter.py).
+priority that replays sealed segments (snapshotter.py), compaction goes in small steps.
 """
 
 import asyncio
 import errno
 import sys
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any, TypeVar
@@ -15,42 +16,56 @@ from typing import Any, TypeVar
 import msgspec
 
 from holdfast.backend.disk import Disk
+from holdfast.backend.letters import Reader
+from holdfast.core.command import Command
+from holdfast.core.compaction import Compaction, pick
 from holdfast.core.files import Work
-from holdfast.core.journal import Journal
 from holdfast.core.limits import SEGMENT_BYTES
+from holdfast.core.primary import Primary
 from holdfast.core.segment_files import prepare_segment
 from holdfast.core.snapshot import Advanced, remove_old
+from holdfast.core.types import Lsn
 from holdfast.runtime.crypto import MasterKey
 from holdfast.runtime.logs import say
 
 LOOK_EVERY_S = 1.0
 RETRY_AFTER_S = 5.0  # a full disk is tried again
-SNAPSHOT_SEGMENTS = 4  # sealed segments since the last snapshot that make the next one worth its work
+COMPACT_PAUSE_S = 0.01  # between two steps, so that clients hardly notice
+SNAPSHOT_SEGMENTS = 4  # sealed segments since the last snapshot that make the next one worth its work,
+SNAPSHOT_RECORDS = 300_000  # or so many records in them: replaying these takes seconds
 
 Result = TypeVar("Result")
 
 
 class Upkeep:
+    """`submit` gives a command to the shard and answers when it is durable."""
+
     def __init__(
         self,
         root: Path,
-        journal: Journal,
+        primary: Primary,
+        reader: Reader,
         master: MasterKey,
         *,
         thread: Executor,
+        submit: Callable[[Command], Awaitable[object]],
         fail: Callable[[BaseException], None],
     ) -> None:
         self._root = root
-        self._journal = journal
+        self._shard = primary.shard
+        self._journal = primary.journal
+        self._reader = reader
         self._master = master
         self._disk = Disk(root)  # used in the thread
         self._thread = thread
+        self._submit = submit
         self._fail = fail
         self._loop = asyncio.get_running_loop()
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_waiting = False  # for space, before the next spare is tried
         self._is_looking = False
-        self._snapshot_lsn = 0  # of the newest snapshot this process has made
+        self._snapshot_lsn = Lsn(0)  # of the newest snapshot that this process knows
+        self._compacted: set[str] = set()  # stems of segments whose living messages have been written again
         self._timer = self._loop.call_later(LOOK_EVERY_S, self._look)
 
     def first_spare(self) -> None:
@@ -65,10 +80,15 @@ class Upkeep:
             self._is_waiting = True
             self._start(self._prepare_spare())
 
-    def close(self) -> None:
+    def stop(self) -> None:
+        """Before the thread ends."""
         self._timer.cancel()
         for task in self._tasks:
             task.cancel()
+
+    def close(self) -> None:
+        """After the thread has ended."""
+        self._disk.close()
 
     def _start(self, work: Any) -> None:
         task = self._loop.create_task(work)
@@ -120,17 +140,50 @@ class Upkeep:
             self._journal.indexed(stem)
 
     async def _snapshot(self) -> None:
-        sealed = [each for each in self._journal.segments if each.has_index_file]
-        fresh = [each for each in sealed if each.last > self._snapshot_lsn]
-        if len(fresh) < SNAPSHOT_SEGMENTS:
+        fresh = [each for each in self._journal.segments if each.has_index_file and each.last > self._snapshot_lsn]
+        upto = fresh[-1].last if fresh else Lsn(0)
+        if len(fresh) < SNAPSHOT_SEGMENTS and upto - self._snapshot_lsn < SNAPSHOT_RECORDS:
             return
-        advanced = await self._run_snapshotter(fresh[-1].last)
+        advanced = await self._run_snapshotter(upto)
+        self._snapshot_lsn = upto
         if advanced is None:
             return
-        self._snapshot_lsn = advanced.lsn
         for stem in advanced.stems:
             self._journal.forget(stem)
+            self._reader.forget(stem)
         await self._in_thread(remove_old(advanced))
+        self._compacted -= set(advanced.stems)
+        await self._compact()
+
+    async def _compact(self) -> None:
+        """Segments that hold only a few living messages. They are removed after the next snapshots."""
+        live = self._shard.live
+        while (segment := pick(self._journal.segments, live, done=self._compacted)) is not None:
+            self._compacted.add(segment.stem)
+            compaction = Compaction(
+                self._journal.shard,
+                segment,
+                cipher=self._reader.cipher(segment.stem),
+                is_alive=self._shard.is_alive,
+            )
+            is_over = False
+            while not is_over:
+                step = await self._drive(compaction.step())
+                if step.compact is not None:
+                    await self._submit(step.compact)
+                await asyncio.sleep(COMPACT_PAUSE_S)
+                is_over = step.is_over
+
+    async def _drive(self, work: Work[Result]) -> Result:
+        """Runs a machine that looks at the shard's state: its steps in the loop, its operations in the thread."""
+        value: object = None
+        while True:
+            try:
+                operation = work.send(value)
+            except StopIteration as end:
+                result: Result = end.value
+                return result
+            value = await self._loop.run_in_executor(self._thread, self._disk.execute, operation)
 
     async def _run_snapshotter(self, upto: int) -> Advanced | None:
         process = await asyncio.create_subprocess_exec(

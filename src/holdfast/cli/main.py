@@ -9,7 +9,12 @@ import typer
 import holdfast
 from holdfast.cli import serve as serving
 
-app = typer.Typer(help="A durable message queue that speaks Amazon SQS.", no_args_is_help=True, add_completion=False)
+app = typer.Typer(
+    pretty_exceptions_enable=False,
+    help="A durable message queue that speaks Amazon SQS.",
+    no_args_is_help=True,
+    add_completion=False,
+)
 
 
 def _show_version(is_asked: bool) -> None:

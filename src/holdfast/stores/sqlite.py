@@ -61,6 +61,7 @@ class Catalogue:
         if version == 0:
             self._connection.executescript(f"BEGIN; {_SCHEMA} PRAGMA user_version = {VERSION}; COMMIT;")
         elif version != VERSION:
+            self.close()
             raise CatalogueError(
                 f"{path} has format {version}, this Holdfast reads format {VERSION}. Use the version that wrote it."
             )

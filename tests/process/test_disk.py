@@ -1,0 +1,162 @@
+"""The shell's own parts on real files: file operations, keys, the catalogue, the table of recent letters."""
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from holdfast.backend.disk import FOLDERS, Disk, make_folders
+from holdfast.backend.letters import LETTER_BYTES, LetterCache
+from holdfast.core.files import Create, List, Read, Rename, Size, Sync, SyncDir, Unlink, Work, Write, replace
+from holdfast.core.types import LaneId, Lsn, ShardId, WallMs
+from holdfast.runtime.crypto import KeyFileError, MasterKey, create_key, read_key
+from holdfast.runtime.rpc import Letter
+from holdfast.stores.sqlite import Catalogue, CatalogueError, QueueRow
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Disk:
+    make_folders(tmp_path / "shard")
+    return Disk(tmp_path / "shard")
+
+
+def test_operations_do_what_they_say(disk: Disk) -> None:
+    assert disk.execute(List("")) == sorted(FOLDERS)
+    disk.execute(Create("segments/a", 3_000_000))
+    assert disk.execute(Size("segments/a")) == 3_000_000
+    disk.execute(Write("segments/a", 2_999_998, b"xy"))
+    disk.execute(Sync("segments/a"))
+    disk.execute(Rename("segments/a", "segments/b"))
+    disk.execute(SyncDir("segments"))
+    assert disk.execute(List("segments")) == ["b"]
+    assert disk.execute(Read("segments/b", 2_999_996, 100)) == b"\0\0xy"
+    assert disk.read_now("segments/b", 2_999_998, 2) == b"xy"
+    disk.execute(Unlink("segments/b"))
+    assert disk.execute(List("segments")) == []
+    disk.close()
+
+
+def test_a_created_file_is_really_allocated(disk: Disk, tmp_path: Path) -> None:
+    disk.execute(Create("segments/a", 1_048_576))
+    disk.execute(Sync("segments/a"))
+    assert (tmp_path / "shard/segments/a").stat().st_blocks * 512 >= 1_048_576
+    disk.close()
+
+
+def test_a_file_is_not_created_twice(disk: Disk) -> None:
+    disk.execute(Create("keys/a"))
+    with pytest.raises(FileExistsError):
+        disk.execute(Create("keys/a"))
+    disk.close()
+
+
+def test_descriptors_are_bounded_and_files_stay_usable(disk: Disk) -> None:
+    before = len(os.listdir("/dev/fd"))
+    for number in range(50):
+        disk.execute(Create(f"index/{number}"))
+        disk.execute(Write(f"index/{number}", 0, b"%d" % number))
+    assert len(os.listdir("/dev/fd")) < before + 12
+    assert disk.execute(Read("index/0", 0, 10)) == b"0"
+    disk.close()
+    assert len(os.listdir("/dev/fd")) <= before
+
+
+def test_a_machine_gets_results_and_failures(disk: Disk) -> None:
+    def machine() -> Work[str]:
+        yield from replace("keys/k", b"key")
+        failure: int | None = None
+        try:
+            yield Read("keys/missing", 0, 1)
+        except OSError as problem:
+            failure = problem.errno
+        data = yield Read("keys/k", 0, 10)
+        return f"{data!r} {failure}"
+
+    assert disk.run(machine()) == f"b'key' {errno.ENOENT}"
+    disk.close()
+
+
+def test_a_failure_that_the_machine_does_not_expect_ends_it(disk: Disk) -> None:
+    def machine() -> Work[None]:
+        yield Unlink("keys/missing")
+
+    with pytest.raises(FileNotFoundError):
+        disk.run(machine())
+
+
+# keys
+
+
+def test_a_key_file_is_private_and_can_be_read_again(tmp_path: Path) -> None:
+    key = create_key(tmp_path / "master.key")
+    assert read_key(tmp_path / "master.key") == key
+    assert (tmp_path / "master.key").stat().st_mode & 0o777 == 0o600
+    (tmp_path / "master.key").write_bytes(b"short")
+    with pytest.raises(KeyFileError):
+        read_key(tmp_path / "master.key")
+
+
+def test_what_is_sealed_opens_with_the_same_key_place_and_clear_part_only() -> None:
+    master = MasterKey(bytes(32))
+    cipher, wrapped = master.new_cipher()
+    sealed = cipher.seal(1, 2, b"content", b"clear")
+    assert master.cipher(wrapped).open(1, 2, sealed, b"clear") == b"content"
+    for epoch, lsn, clear in ((2, 2, b"clear"), (1, 3, b"clear"), (1, 2, b"other")):
+        with pytest.raises(ValueError, match="not what was sealed"):
+            cipher.open(epoch, lsn, sealed, clear)
+
+
+def test_another_master_key_does_not_open_a_segments_key() -> None:
+    _, wrapped = MasterKey(bytes(32)).new_cipher()
+    with pytest.raises(KeyFileError, match=r"Put the master\.key back"):
+        MasterKey(b"x" * 32).cipher(wrapped)
+
+
+# the catalogue
+
+
+def row(name: str, lane: LaneId) -> QueueRow:
+    return QueueRow(name, lane, ShardId(1), {"DelaySeconds": "3"}, {"team": "a"}, WallMs(1), WallMs(2), 3)
+
+
+def test_a_queue_has_a_row_only_while_its_lane_is_not_loose(tmp_path: Path) -> None:
+    catalogue = Catalogue(tmp_path / "catalogue.db")
+    lane = catalogue.new_lane(ShardId(1))
+    assert (catalogue.queues(), catalogue.loose_lanes()) == ([], [(lane, 1)])
+    catalogue.add(row("jobs", lane))
+    assert (catalogue.queues(), catalogue.loose_lanes()) == ([row("jobs", lane)], [])
+    catalogue.remove(row("jobs", lane))
+    assert (catalogue.queues(), catalogue.loose_lanes()) == ([], [(lane, 1)])
+    catalogue.dropped(lane)
+    assert catalogue.loose_lanes() == []
+    catalogue.close()
+
+
+def test_lane_ids_are_never_used_twice_also_after_reopening(tmp_path: Path) -> None:
+    seen = []
+    for _ in range(3):
+        catalogue = Catalogue(tmp_path / "catalogue.db")
+        seen += [catalogue.new_lane(ShardId(1)), catalogue.new_lane(ShardId(1))]
+        for lane in seen:
+            catalogue.dropped(lane)
+        catalogue.close()
+    assert seen == sorted(set(seen))
+
+
+def test_a_catalogue_of_another_format_is_refused(tmp_path: Path) -> None:
+    catalogue = Catalogue(tmp_path / "catalogue.db")
+    catalogue._connection.execute("PRAGMA user_version = 99")
+    catalogue.close()
+    with pytest.raises(CatalogueError, match="format 99"):
+        Catalogue(tmp_path / "catalogue.db")
+
+
+# recent letters
+
+
+def test_the_oldest_letters_leave_first() -> None:
+    cache = LetterCache(bytes_max=3 * (100 + LETTER_BYTES))
+    for at in range(1, 6):
+        cache.put(Lsn(at), Letter(bytes(100), WallMs(at)))
+    assert [at for at in range(1, 6) if cache.get(Lsn(at))] == [3, 4, 5]
