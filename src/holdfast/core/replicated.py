@@ -190,7 +190,7 @@ class Replicated:
         for seq in record.again:
             lane.hold_again(seq, until=until, now=now, wall=record.wall, attempt=attempt)
         if attempt is not None:
-            seqs = (*(header.seq for header in record.fresh), *record.again)
+            seqs = tuple(sorted([*(header.seq for header in record.fresh), *record.again]))
             lane.attempts = own(lane.attempts)
             lane.attempts.pop(attempt, None)
             lane.attempts[attempt] = Attempt(now, seqs)
