@@ -37,12 +37,12 @@ _fdatasync: Callable[[int], None] = getattr(os, "fdatasync", os.fsync)
 
 
 def make_folders(root: Path) -> None:
-    """The folders of a shard, durable."""
+    """The folders of a shard, durable up to the data folder, which is two levels above."""
     root.mkdir(parents=True, exist_ok=True)
     for name in FOLDERS:
         (root / name).mkdir(exist_ok=True)
-    sync_folder(root)
-    sync_folder(root.parent)
+    for folder in (root, root.parent, root.parent.parent):
+        sync_folder(folder)
 
 
 class Disk:

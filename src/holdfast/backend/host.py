@@ -3,6 +3,7 @@
 import asyncio
 import fcntl
 import os
+import traceback
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -14,7 +15,7 @@ from holdfast.backend.letters import Reader
 from holdfast.backend.upkeep import Upkeep
 from holdfast.backend.writer import Writer
 from holdfast.core.command import EMPTY_DELIVERY, Arrive, Command
-from holdfast.core.errors import NotPrimary
+from holdfast.core.errors import HoldfastError, NotPrimary
 from holdfast.core.primary import Primary
 from holdfast.core.recovery import recover
 from holdfast.core.shard import Shard
@@ -46,6 +47,8 @@ def lock_folder(root: Path) -> int:
 def stop_now(problem: BaseException) -> NoReturn:
     """The disk or the log cannot be trusted any more: nothing else may be said to anybody."""
     try:
+        if not isinstance(problem, OSError | HoldfastError):  # a mistake of ours: show where
+            traceback.print_exception(problem)
         say(f"stopped at once; what was not durable has not been acknowledged. {type(problem).__name__}: {problem}")
     finally:
         os._exit(EXIT_DISK)

@@ -26,7 +26,7 @@ from holdfast.frontend.queues import Queues
 from holdfast.frontend.server import Server
 from holdfast.frontend.service import Service
 from holdfast.protocol.names import Site
-from holdfast.runtime.crypto import KeyFileError, MasterKey, create_key, read_key
+from holdfast.runtime.crypto import KeyFileError, MasterKey, create_key, read_key, sync_folder
 from holdfast.stores.sqlite import Catalogue, CatalogueError
 
 DRAIN_S = 5.0  # how long requests in flight may take when the process is asked to end
@@ -130,6 +130,7 @@ def _load_keys(data: Path) -> _Keys:
 def _open_folder(data: Path) -> int:
     try:
         data.mkdir(parents=True, exist_ok=True, mode=0o700)
+        sync_folder(data.parent)
         return lock_folder(data)
     except OSError as problem:
         raise DataFolderError(
@@ -145,7 +146,7 @@ async def _serve(settings: Settings) -> None:
     host = Host(settings.data / "shards", keys.master)
     shards = [ShardId(number) for number in range(1, settings.shards + 1)]
     rows = catalogue.queues()
-    for line in host.open(sorted({*shards, *(row.shard for row in rows)})):
+    for line in host.open(sorted({*shards, *_shards_on_disk(settings.data)})):
         print(line, flush=True)
     directory = Directory(Site(), receipt_key=keys.receipt)
     directory.load(rows)
@@ -167,13 +168,19 @@ async def _serve(settings: Settings) -> None:
     os.close(lock)
 
 
+def _shards_on_disk(data: Path) -> list[ShardId]:
+    folder = data / "shards"
+    return [ShardId(int(each.name)) for each in folder.iterdir()] if folder.exists() else []
+
+
 async def _listen(settings: Settings, service: Service, host: Host) -> None:
     server = Server(service.serve, boot=_boot())
     try:
         port = await server.listen(settings.host, settings.port)
     except OSError as problem:
-        raise DataFolderError(
-            f"{settings.host}:{settings.port} cannot be listened on: {problem.strerror}. Choose another with --listen."
+        reason = os.strerror(problem.errno or 0)
+        raise StartError(
+            f"{settings.host}:{settings.port} cannot be listened on: {reason}. Choose another address with --listen."
         ) from None
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
