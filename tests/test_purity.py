@@ -16,7 +16,7 @@ SOURCE = Path(__file__).parent.parent / "src" / "holdfast"
 
 LIBRARIES = frozenset(
     "__future__ array base64 binascii bisect collections collections.abc dataclasses enum functools "
-    "google_crc32c hashlib heapq hmac itertools math msgspec operator re struct typing".split()
+    "google_crc32c hashlib heapq hmac ipaddress itertools json math msgspec operator re struct typing".split()
 )
 MAY_IMPORT = {"core": ("holdfast.core",), "protocol": ("holdfast.core", "holdfast.protocol")}
 BUILTINS = frozenset("__import__ breakpoint compile eval exec globals hash id input open print".split())
@@ -27,9 +27,7 @@ TYPE_WRAPPERS = frozenset("Annotated ClassVar Final Optional Union".split())
 SET_METHODS = frozenset("copy difference intersection symmetric_difference union".split())
 SET_OPERATORS = (ast.BitOr, ast.BitAnd, ast.BitXor, ast.Sub)
 # What turns the order of its argument into the order of a result.
-ORDERED_BY = frozenset(
-    "array bytes deque dict enumerate filter fromkeys iter join list map reduce tuple zip".split()
-)
+ORDERED_BY = frozenset("array bytes deque dict enumerate filter fromkeys iter join list map reduce tuple zip".split())
 
 
 def name_of(node: ast.expr | None) -> str:
