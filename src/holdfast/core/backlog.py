@@ -226,7 +226,7 @@ class Backlog:
             for header in [*window.parked.values(), *window.queue]:
                 if header.seq <= last:
                     window.discard(header, self.cursor)
-            window.next = max(window.next, self.cursor)
+            window.next = max(window.next, self.floor())
 
     def relocate(self, old: Header, new: Header) -> None:
         """Compaction wrote the message again at the end of the log."""

@@ -36,6 +36,8 @@ def candidates(lane: Lane, now: Instant, committed: Lsn) -> Iterator[Candidate |
                 yield Candidate(header, None)
     window = lane.backlog.window
     if window is not None:
+        for header in window.parked.values():
+            yield Candidate(header, None)
         for header in window.queue:
             if header.lsn > committed or header.visible_at > now:
                 return
@@ -91,9 +93,6 @@ def _fair(lane: Lane, now: Instant, committed: Lsn) -> Iterator[Candidate | Need
     for header in _quiet(lane, now, noisy):
         if header.lsn <= committed and header.visible_at <= now:
             yield Candidate(header, None)
-    need = lane.backlog.need()
-    if need is not None and not (later or noisy):
-        yield need
     later.sort(key=lambda candidate: (tenants.in_flight.get(candidate.header.group, 0), candidate.header.seq))
     yield from later
     window = lane.backlog.window
@@ -102,6 +101,9 @@ def _fair(lane: Lane, now: Instant, committed: Lsn) -> Iterator[Candidate | Need
         for header in list(window.groups[group]):
             if header.lsn <= committed and header.visible_at <= now:
                 yield Candidate(header, None)
+    need = lane.backlog.need()
+    if need is not None:  # only asked for when nothing at hand may go
+        yield need
 
 
 def _apart(lane: Lane, committed: Lsn) -> Iterator[Candidate]:

@@ -19,7 +19,7 @@ from holdfast.core.moment import Moment
 from holdfast.core.outbox import Departures, dead_letter_target
 from holdfast.core.queue import Candidate
 from holdfast.core.record import NO_DIGEST, Expired, Received, Record
-from holdfast.core.types import Cause, Header, Instant, Seq
+from holdfast.core.types import Cause, Group, Header, Instant, Seq
 from holdfast.core.wheel import on_grid
 
 
@@ -48,10 +48,10 @@ def decide_receive(
     picked = _pick(lane, command.count_max, moment, departures)
     if isinstance(picked, Need):
         return picked
-    taken, put_away = picked
+    taken, put_away, is_passing = picked
     if not taken:
         return tuple(put_away), EMPTY_DELIVERY
-    received = _received(lane, taken, put_away, until=until, moment=moment)
+    received = _received(lane, taken, put_away, until=until, moment=moment, is_passing=is_passing)
     if attempt != NO_DIGEST or config.at_most_once:
         received = msgspec.structs.replace(received, attempt=attempt, is_final=config.at_most_once)
     messages = tuple([_delivered(candidate, moment) for candidate in taken])
@@ -62,6 +62,8 @@ def _plain_heads(lane: Lane, count_max: int, moment: Moment) -> list[Header] | N
     """The common case, cheaply: the next messages of the stream when nothing else has to be considered."""
     window, config = lane.backlog.window, lane.config
     if window is None or lane.back or lane.backlog.is_grouped or lane.aside is not None or config.at_most_once:
+        return None
+    if lane.backlog.held:
         return None
     heads: list[Header] = []
     oldest = moment.now - lane.retention
@@ -81,25 +83,31 @@ def _plain_heads(lane: Lane, count_max: int, moment: Moment) -> list[Header] | N
 
 def _pick(
     lane: Lane, count_max: int, moment: Moment, departures: Departures
-) -> tuple[list[Candidate], list[Record]] | Need:
+) -> tuple[list[Candidate], list[Record], bool] | Need:
+    """What to hand out, what to put away, and whether something was passed over because it can neither go nor stay."""
     taken: list[Candidate] = []
     put_away: list[Record] = []
+    passed: dict[Group, None] = {}
     found = candidates(lane, moment)
     for candidate in found:
         if isinstance(candidate, Need):
             if not (taken and lane.backlog.is_grouped and lane.backlog.window is not None):
                 return candidate  # a grouped lane rather answers what it has than loads all of a long backlog
             break
+        if lane.is_fifo and candidate.header.group in passed:
+            continue  # those behind it must not overtake it
         away = put_away_if_due(lane, candidate, moment, departures)
         if away is None:
             taken.append(candidate)
-        elif away is not False:
+        elif away is False:
+            passed[candidate.header.group] = None
+        else:
             put_away.append(away)
         if len(taken) == count_max or len(put_away) == TICK_WORK:
             break
     if hasattr(found, "close"):
         found.close()  # generators put back what they looked at
-    return taken, put_away
+    return taken, put_away, bool(passed)
 
 
 def put_away_if_due(
@@ -128,9 +136,10 @@ def put_away_if_due(
 
 
 def _received(
-    lane: Lane, taken: list[Candidate], put_away: list[Record], *, until: Instant, moment: Moment
+    lane: Lane, taken: list[Candidate], put_away: list[Record], *, until: Instant, moment: Moment, is_passing: bool
 ) -> Received:
-    if len(taken) == 1 and not lane.backlog.is_grouped:
+    is_passing = is_passing or lane.backlog.is_grouped
+    if len(taken) == 1 and not is_passing:
         only = taken[0]
         if only.lease is None:
             return Received(lane.lane, until, moment.wall, (only.header,), ())
@@ -138,7 +147,7 @@ def _received(
     fresh = sorted((c.header for c in taken if c.lease is None), key=_seq)
     again = tuple([c.header.seq for c in taken if c.lease is not None])
     away = [record.header for record in put_away if not isinstance(record, Received)]  # type: ignore[union-attr]
-    parked = queue.passed_over(lane, fresh, away) if lane.backlog.is_grouped else ()
+    parked = queue.passed_over(lane, fresh, away) if is_passing else ()
     return Received(lane.lane, until, moment.wall, tuple(fresh), again, parked)
 
 
