@@ -181,6 +181,9 @@ class Replicated:
         if record.is_repeat:
             for seq in record.again:
                 lane.hold_on(seq, until=until, now=now)
+                if record.until <= now:
+                    lane.change(seq, until=now, now=now)
+            self._stir(lane)
             self.set_alarm(lane)
             return
         if record.parked:
@@ -200,6 +203,7 @@ class Replicated:
                     lane.remove_leased(seq, now)
                 else:  # received with a visibility timeout of zero
                     lane.change(seq, until=now, now=now)
+            self._stir(lane)
         if until < lane.alarm:
             self.set_alarm(lane)
 
