@@ -21,6 +21,7 @@ import msgspec
 from holdfast.backend.host import DataFolderError, Host, lock_folder, stop_now
 from holdfast.core.errors import CorruptLog
 from holdfast.core.types import ShardId
+from holdfast.frontend.admit import Open
 from holdfast.frontend.locate import Directory
 from holdfast.frontend.queues import Queues
 from holdfast.frontend.server import Server
@@ -162,7 +163,7 @@ async def _serve(settings: Settings) -> None:
         )
         for lane, shard in catalogue.loose_lanes():
             await queues.drop(lane, shard)
-        service = Service(directory, host, receipt_key=keys.receipt, others=queues.handlers)
+        service = Service(directory, host, Open(directory.site), receipt_key=keys.receipt, others=queues.handlers)
         await _listen(settings, service, host)
     catalogue.close()
     os.close(lock)

@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import Protocol
 
+from holdfast.frontend.caller import Caller
+
 REASONS = {
     200: "OK",
     400: "Bad Request",
@@ -24,6 +26,10 @@ class Carrier(Protocol):
     heads: "Heads"
 
     def deliver(self, exchange: "Exchange", answer: bytes) -> None: ...
+
+    def peer(self) -> str:
+        """The client's address, without its port."""
+        ...
 
 
 class Heads:
@@ -66,7 +72,7 @@ class Exchange:
     """Owned by its connection until it is answered, which must happen exactly once; an answer to a client that is gone
     is dropped."""
 
-    __slots__ = ("_carrier", "body", "headers", "is_gone", "is_last", "method", "on_gone", "target")
+    __slots__ = ("_carrier", "body", "caller", "headers", "is_gone", "is_last", "method", "on_gone", "target")
 
     def __init__(
         self,
@@ -85,7 +91,16 @@ class Exchange:
         self.body = body
         self.is_last = is_last  # the connection closes after this answer
         self.is_gone = False
+        self.caller: Caller  # set by admission; nothing that needs it comes before
         self.on_gone: Callable[[], None] | None = None  # called when the client leaves before the answer
+
+    def source_ip(self) -> str:
+        return self._carrier.peer()
+
+    def path_reference(self) -> str | None:
+        """The queue that the request's path names, if it does."""
+        target = self.target
+        return target.partition(b"?")[0].decode("latin-1") if target.count(b"/") >= 2 else None
 
     def answer(self, body: bytes) -> None:
         """Success."""

@@ -360,6 +360,10 @@ class Connection(asyncio.Protocol):
         elif self._queue or self._is_paused or self._owes_continue:
             self._advance()
 
+    def peer(self) -> str:
+        address = self._transport.get_extra_info("peername")
+        return str(address[0]) if address else ""
+
     def _finish(self) -> None:
         """The last answer is written. After a refusal the client may still be sending."""
         self._queue.clear()

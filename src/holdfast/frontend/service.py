@@ -11,6 +11,7 @@ from holdfast.core import limits, receipt
 from holdfast.core.command import ChangeVisibility, Command, Delete
 from holdfast.core.errors import HoldfastError, InvalidParameterValue, MissingParameter
 from holdfast.core.types import Kind
+from holdfast.frontend.admit import Gate
 from holdfast.frontend.exchange import Exchange
 from holdfast.frontend.forward import (
     Batch,
@@ -37,6 +38,7 @@ class Service:
         self,
         directory: Directory,
         backend: Backend,
+        gate: Gate,
         *,
         receipt_key: bytes,
         others: dict[type[actions.Request], Handler],
@@ -44,7 +46,7 @@ class Service:
         self._directory = directory
         self._backend = backend
         self._receipt_key = receipt_key
-        self._sender = directory.site.account.encode()  # without authentication there is only the account
+        self._gate = gate
         self._handlers: dict[type[actions.Request], Handler] = {
             actions.SendMessage: self._send,
             actions.SendMessageBatch: self._send_batch,
@@ -61,7 +63,9 @@ class Service:
         try:
             if exchange.method != b"POST":
                 raise UnknownOperation("Send requests with the method POST.")
+            exchange.caller = self._gate.admit(exchange)
             request = actions.decode(exchange.headers.get(b"x-amz-target", b""), exchange.body)
+            self._gate.authorize(request, exchange)
             self._handlers[type(request)](request, exchange)
         except HoldfastError as error:
             refuse(exchange, error)
@@ -70,16 +74,14 @@ class Service:
 
     def _queue(self, reference: str | None, exchange: Exchange) -> Queue:
         """Named by the request, else by the path it was sent to."""
-        if reference is None and exchange.target.count(b"/") >= 2:
-            reference = exchange.target.partition(b"?")[0].decode("latin-1")
-        return self._directory.find(reference)
+        return self._directory.find(exchange.path_reference() if reference is None else reference)
 
     # sending
 
     def _send(self, request: actions.SendMessage, exchange: Exchange) -> None:
         queue = self._queue(request.queue_url, exchange)
         parcel = messages.parcel(
-            request, queue.lane, queue.config, sender=self._sender, is_plain=b"\\" not in exchange.body
+            request, queue.lane, queue.config, sender=exchange.caller.sender, is_plain=b"\\" not in exchange.body
         )
         self._backend.submit(queue.shard, parcel.command, SendCall(exchange, parcel, queue))
 
@@ -90,7 +92,8 @@ class Service:
             for _, entry in entries:
                 messages.check_fifo(entry, queue.config, is_batch=True)
         is_plain = b"\\" not in exchange.body
-        parcels = [self._parcel(entry, queue, is_plain=is_plain) for _, entry in entries]
+        sender = exchange.caller.sender
+        parcels = [self._parcel(entry, queue, sender=sender, is_plain=is_plain) for _, entry in entries]
         batches.check_bytes([each.command.size for each in parcels if isinstance(each, messages.Parcel)])
         batch = Batch(exchange, [name for name, _ in entries])
         for index, parcel in enumerate(parcels):
@@ -99,11 +102,11 @@ class Service:
             else:
                 self._backend.submit(queue.shard, parcel.command, SendEntryCall(batch, index, parcel, queue))
 
-    def _parcel(self, entry: actions.SendEntry, queue: Queue, *, is_plain: bool) -> messages.Parcel | HoldfastError:
+    def _parcel(
+        self, entry: actions.SendEntry, queue: Queue, *, sender: bytes, is_plain: bool
+    ) -> messages.Parcel | HoldfastError:
         try:
-            return messages.parcel(
-                entry, queue.lane, queue.config, sender=self._sender, is_plain=is_plain, is_batch=True
-            )
+            return messages.parcel(entry, queue.lane, queue.config, sender=sender, is_plain=is_plain, is_batch=True)
         except HoldfastError as error:
             return error
 

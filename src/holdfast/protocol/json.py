@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from holdfast.core.command import Accepted
+from holdfast.core.denials import Denial
 from holdfast.core.errors import HoldfastError
 from holdfast.core.limits import SEQUENCE_BASE
 from holdfast.protocol.actions import InvalidAction, MalformedRequest, UnknownOperation
@@ -26,6 +27,8 @@ Outcome = tuple[str, bytes | HoldfastError]  # of one batch entry: its id, and i
 
 
 def error_body(error: HoldfastError) -> bytes:
+    if isinstance(error, Denial):
+        return encode({"__type": f"{error.namespace}#{error.code}", error.text_member: error.message})
     is_ours = isinstance(error, InvalidAction | MalformedRequest | UnknownOperation)
     kind = (_SERVICE if is_ours else _SQS) + error.code
     return encode({"__type": kind, "message": error.message})

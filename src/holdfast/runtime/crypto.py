@@ -1,11 +1,12 @@
 """Keys and ciphers. Everything in a segment's messages is sealed with AES-256-GCM.
 
     DIR/master.key ──wraps──▶ shards/N/keys/STEM.key: one random data key per segment ──seals──▶ records
+                └─derives─▶ one key for secrets ──seals──▶ secret access keys in identities.db
     DIR/receipt.key ──authenticates──▶ receipt handles
 
 A key file is `magic 8 bytes | 32 bytes of key`. A wrapped key is AES key wrap (RFC 3394), 40 bytes, so a wrong master
 key is noticed at once. The nonce of a record is epoch(32) ‖ lsn(64); with one key per segment and one epoch per start
-it never comes twice.
+it never comes twice. A sealed secret is `nonce 12 bytes, random | secret | tag 16`, bound to the id of its access key.
 """
 
 import os
@@ -15,9 +16,12 @@ from typing import Final
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
 from cryptography.hazmat.primitives.keywrap import InvalidUnwrap, aes_key_unwrap, aes_key_wrap
 
 KEY_BYTES: Final = 32
+NONCE_BYTES: Final = 12
 MAGIC: Final = b"HFKEY\0\0\1"
 _nonce = struct.Struct(">IQ").pack
 
@@ -45,12 +49,13 @@ class SegmentCipher:
 
 
 class MasterKey:
-    """Wraps the data keys of segments."""
+    """Wraps the data keys of segments, and seals secrets."""
 
-    __slots__ = ("_key",)
+    __slots__ = ("_key", "_secrets")
 
     def __init__(self, key: bytes) -> None:
         self._key = key
+        self._secrets = AESGCM(HKDFExpand(SHA256(), KEY_BYTES, b"holdfast secrets 1").derive(key))
 
     def new_cipher(self) -> tuple[SegmentCipher, bytes]:
         """A cipher with a fresh random key, and that key wrapped."""
@@ -64,6 +69,19 @@ class MasterKey:
             raise KeyFileError(
                 "a segment's key does not open with master.key. Put the master.key back that this data was "
                 "written with; without it the messages cannot be read."
+            ) from None
+
+    def seal_secret(self, secret: str, *, key_id: str) -> bytes:
+        nonce = os.urandom(NONCE_BYTES)
+        return nonce + self._secrets.encrypt(nonce, secret.encode(), key_id.encode())
+
+    def open_secret(self, sealed: bytes, *, key_id: str) -> str:
+        try:
+            return self._secrets.decrypt(sealed[:NONCE_BYTES], sealed[NONCE_BYTES:], key_id.encode()).decode()
+        except InvalidTag:
+            raise KeyFileError(
+                f"the secret of {key_id} does not open with master.key. Put the master.key back that this data was "
+                "written with."
             ) from None
 
 

@@ -1,0 +1,160 @@
+"""Admission: who signed this request, and may they do what it asks?
+
+    serve ──▶ admit: signature, caller ──▶ decode ──▶ authorize: policies, rates ──▶ handle
+
+Laws
+- Nothing is done with a request before its signature is verified.
+- Account and principal come from the verified key, never from the request.
+- Every action has a rule in frontend/rights.py, or names its queue by QueueUrl. What has neither is refused.
+- A decision is remembered with the objects that it was made from: the caller and the queue. Both are replaced when
+  anything about them changes, so a remembered decision cannot outlive its reasons.
+- A change of keys, users or policies made by another process is seen within a second.
+"""
+
+from functools import lru_cache
+from typing import Any, Protocol
+
+from holdfast.core import policy
+from holdfast.core.access import Access
+from holdfast.core.bucket import Buckets, Rate
+from holdfast.core.errors import QueueDoesNotExist
+from holdfast.core.policy_text import parse_queue_policy
+from holdfast.core.signature import Signed, Verifier
+from holdfast.core.types import LaneId
+from holdfast.frontend.caller import Caller
+from holdfast.frontend.exchange import Exchange
+from holdfast.frontend.keyring import Keyring
+from holdfast.frontend.locate import Directory, Queue
+from holdfast.frontend.rights import DEMANDS, named
+from holdfast.protocol import names
+from holdfast.protocol.names import Site
+from holdfast.runtime import clock
+from holdfast.stores.identities import DAY_S
+
+DECISIONS_MAX = 100_000  # remembered: caller, action, queue
+POLICIES_MAX = 10_000  # parsed documents of queues
+
+_read_queue_policy = lru_cache(POLICIES_MAX)(parse_queue_policy)
+
+
+class Rates:
+    """How fast accounts, queues and the actions of an account may be used; None: as fast as they like."""
+
+    def __init__(self, account: Rate | None = None, queue: Rate | None = None, action: Rate | None = None) -> None:
+        self._rates = (account, queue, action)
+        self._buckets = Buckets()
+        self.is_limited = any(self._rates)
+
+    def admit(self, caller: Caller, action: str, queue_name: str) -> None:
+        account, queue, per_action = self._rates
+        claims: list[tuple[tuple[str, ...], Rate]] = []
+        if account:
+            claims.append((("account", caller.account), account))
+        if queue and queue_name:
+            claims.append((("queue", queue_name), queue))
+        if per_action:
+            claims.append((("action", caller.account, action), per_action))
+        self._buckets.admit(claims, clock.elapsed_us())
+
+
+class Gate(Protocol):
+    def admit(self, exchange: Exchange, *, service: bytes = b"sqs") -> Caller:
+        """Who asks, or a Denial."""
+        ...
+
+    def authorize(self, request: Any, exchange: Exchange) -> None:
+        """Returns if the exchange's caller may do what the request asks; else a Denial."""
+        ...
+
+
+class Open:
+    """Without authentication everybody is the root of the only account."""
+
+    def __init__(self, site: Site) -> None:
+        self._caller = Caller(site.account, f"arn:aws:iam::{site.account}:root", site.account)
+
+    def admit(self, _: Exchange, *, service: bytes = b"sqs") -> Caller:  # noqa: ARG002 - the interface
+        return self._caller
+
+    def authorize(self, request: Any, exchange: Exchange) -> None:
+        pass
+
+
+class Signatures:
+    """The gate that checks."""
+
+    def __init__(
+        self,
+        directory: Directory,
+        keyring: Keyring,
+        *,
+        rates: Rates | None = None,
+        secure_transport: bool | None = None,
+    ) -> None:
+        self._directory = directory
+        self._keyring = keyring
+        self._verifier = Verifier(keyring.secret_of)
+        self._rates = rates or Rates()
+        self._is_limited = self._rates.is_limited
+        self._secure_transport = secure_transport  # what aws:SecureTransport says of this listener
+        self._now_s = 0
+        self._day = 0
+        self._allowed: dict[tuple[Caller, type, LaneId], Queue] = {}
+
+    def admit(self, exchange: Exchange, *, service: bytes = b"sqs") -> Caller:
+        now_s = clock.wall_ms() // 1000
+        if now_s != self._now_s:
+            self._now_s, self._day = now_s, now_s // DAY_S
+            self._keyring.refresh()
+        path, _, query = exchange.target.partition(b"?")
+        signed = Signed(exchange.method, path, query, exchange.headers, exchange.body)
+        signer = self._verifier.verify(signed, now_s, service=service)
+        return self._keyring.caller(signer.access_key, self._day)
+
+    def authorize(self, request: Any, exchange: Exchange) -> None:
+        action = type(request)
+        rule = DEMANDS.get(action.__name__)
+        name = ""
+        if rule is None:
+            name = self._authorize_queue(action, request.queue_url, exchange)
+        else:
+            for right, queue_name in rule(request, exchange, self._directory):
+                self._check(right, queue_name, exchange)
+        if self._is_limited:
+            self._rates.admit(exchange.caller, action.__name__, name)
+
+    def _authorize_queue(self, action: type, reference: str | None, exchange: Exchange) -> str:
+        """The usual case: one right, to the queue that the request names. Answers the queue's name."""
+        if reference is None:
+            reference = exchange.path_reference()
+        try:
+            queue = self._directory.find(reference)
+        except QueueDoesNotExist:
+            self._check(action.__name__, named(reference, self._directory), exchange)
+            raise
+        question = (exchange.caller, action, queue.lane)
+        if self._allowed.get(question) is not queue and self._check(action.__name__, queue.row.name, exchange):
+            if len(self._allowed) >= DECISIONS_MAX:
+                self._allowed.clear()
+            self._allowed[question] = queue
+        return queue.row.name
+
+    def _check(self, action: str, name: str, exchange: Exchange) -> bool:
+        """Whether the answer, which is yes, depends on nothing but caller, queue and action. An empty name stands for
+        all queues of the account."""
+        caller, queue = exchange.caller, self._directory.get(name)
+        document = queue.row.attributes.get("Policy") if queue else None
+        resource = _read_queue_policy(document) if document else None
+        access = Access(
+            caller.account,
+            caller.arn,
+            f"sqs:{action}",
+            names.queue_arn(self._directory.site, name),
+            source_ip=exchange.source_ip(),
+            secure_transport=self._secure_transport,
+            now_s=self._now_s,
+        )
+        decision = policy.evaluate(access, identity=caller.policies, resource=resource)
+        if not decision.is_allowed:
+            raise policy.refusal(access, decision)
+        return not (resource and resource.reads) and not any(each.reads for each in caller.policies)
