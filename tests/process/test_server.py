@@ -350,7 +350,7 @@ def test_bad_parameters(sqs: Any, url: str) -> None:
     assert refusal(sqs.create_queue, QueueName="no spaces")[0] == value
     unknown = {"QueueName": "x", "Attributes": {"Colour": "red"}}
     assert refusal(sqs.create_queue, **unknown)[0] == "InvalidAttributeName"
-    assert refusal(sqs.tag_queue, QueueUrl=url, Tags={})[0] == "AWS.SimpleQueueService.UnsupportedOperation"
+    assert refusal(sqs.tag_queue, QueueUrl=url, Tags={})[0] == "MissingParameter"
 
 
 def test_unknown_actions(server: Running) -> None:

@@ -20,6 +20,7 @@ from holdfast.core.command import (
     Command,
     Delivery,
     Need,
+    PeekReply,
     Send,
     Settle,
 )
@@ -130,7 +131,7 @@ class Lead:
         """What becomes possible after deciding or after a sync."""
         primary = self.primary
         for call, answer in primary.replies():
-            if type(answer) is Delivery and answer.messages:
+            if (type(answer) is Delivery or type(answer) is PeekReply) and answer.messages:
                 self._deliver(call, answer)
             else:
                 call.answered(answer, ())
@@ -144,7 +145,7 @@ class Lead:
         if not primary.journal.is_flushing and primary.journal.durable == primary.journal.appended:
             self._idle.set()
 
-    def _deliver(self, call: Receiver, delivery: Delivery) -> None:
+    def _deliver(self, call: Receiver, delivery: Delivery | PeekReply) -> None:
         wanted = places(call.lane, (each.header for each in delivery.messages))
         self.reader.letters(wanted, lambda letters: call.answered(delivery, letters))
 

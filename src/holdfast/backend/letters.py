@@ -193,6 +193,7 @@ def places(lane: LaneId, headers: Iterable[Header]) -> Wanted:
 
 
 def _letter(message: Message) -> Letter:
-    if isinstance(message, Sent) or message.message_id == NO_DIGEST:
+    if isinstance(message, Sent):
         return Letter(message.content, message.wall)
-    return Letter(message.content, WallMs(message.wall), message.message_id)
+    message_id = b"" if message.message_id == NO_DIGEST else message.message_id
+    return Letter(message.content, WallMs(message.wall), message_id, message.cause)

@@ -1,6 +1,6 @@
 """`holdfast serve`: the only place where the parts meet.
 
-folder locked ─▶ keys ─▶ shards recovered ─▶ queues loaded ─▶ loose lanes dropped ─▶ port opened ─▶ … ─▶ drained
+folder locked ─▶ keys ─▶ shards recovered ─▶ queues loaded ─▶ lanes reconciled ─▶ port opened ─▶ … ─▶ drained
 """
 
 import asyncio
@@ -161,8 +161,7 @@ async def _serve(settings: Settings) -> None:
             in_thread=lambda work: asyncio.get_running_loop().run_in_executor(thread, work),
             endpoint=f"http://{settings.host}:{settings.port}",
         )
-        for lane, shard in catalogue.loose_lanes():
-            await queues.drop(lane, shard)
+        await queues.start()
         service = Service(directory, host, Open(directory.site), receipt_key=keys.receipt, others=queues.handlers)
         await _listen(settings, service, host)
     catalogue.close()

@@ -112,7 +112,7 @@ class ReceiveCall(Receiver):
             self._give_back(answer)
         else:
             handed = [
-                Handed(delivered, letter.content, letter.wall, letter.message_id)
+                Handed(delivered, letter.content, letter.wall, letter.message_id, letter.cause)
                 for delivered, letter in zip(answer.messages, letters, strict=True)
             ]
             self._exchange.answer(receives.reply(handed, self._queue.origin, self._view))

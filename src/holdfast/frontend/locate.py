@@ -1,7 +1,7 @@
 """Which queue a request means, and where it lives. Kept in memory; the catalogue on disk is the truth."""
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
@@ -14,6 +14,7 @@ from holdfast.protocol.receives import Origin
 from holdfast.stores.sqlite import QueueRow
 
 REFERENCES_MAX = 10_000  # spellings of queue URLs remembered
+FORMER_MAX = 10_000  # deleted queues whose names are remembered: messages and move tasks still speak of them
 
 
 class Queue(msgspec.Struct, frozen=True):
@@ -37,6 +38,8 @@ class Directory:
         self._queues: dict[str, Queue] = {}
         self._names: list[str] = []  # sorted
         self._by_lane: dict[LaneId, str] = {}
+        self._former: dict[LaneId, str] = {}  # of deleted queues, oldest first
+        self._sources: dict[str, list[str]] = {}  # name of a dead-letter queue -> whose letters it takes, sorted
         self._references: dict[str, Queue] = {}  # URL as clients write it -> queue; emptied at every change
 
     def __len__(self) -> int:
@@ -47,6 +50,15 @@ class Directory:
             self.add(row)
 
     def add(self, row: QueueRow) -> None:
+        self._put(row)
+        insort(self._names, row.name)
+
+    def replace(self, row: QueueRow) -> None:
+        """The queue is set to something else."""
+        self._forget_source(self._queues[row.name].row)
+        self._put(row)
+
+    def _put(self, row: QueueRow) -> None:
         is_fifo = row.name.endswith(".fifo")
         values = attributes.effective(row.attributes, is_fifo=is_fifo)
         config = attributes.lane_config(
@@ -57,14 +69,37 @@ class Directory:
         wait_s = int(values["ReceiveMessageWaitTimeSeconds"])
         self._queues[row.name] = Queue(row, row.lane, row.shard, is_fifo, wait_s, config, origin)
         self._by_lane[row.lane] = row.name
-        insort(self._names, row.name)
+        if target := self._target_of(row):
+            insort(self._sources.setdefault(target, []), row.name)
         self._references.clear()
 
     def remove(self, row: QueueRow) -> None:
+        self._forget_source(row)
         del self._queues[row.name]
-        del self._by_lane[row.lane]
+        self._former[row.lane] = self._by_lane.pop(row.lane)
+        if len(self._former) > FORMER_MAX:
+            del self._former[next(iter(self._former))]
         self._names.pop(bisect_left(self._names, row.name))
         self._references.clear()
+
+    def _target_of(self, row: QueueRow) -> str:
+        """The name of the queue that its dead letters are for, which need not exist; empty: there is none."""
+        policy = row.attributes.get("RedrivePolicy")
+        try:
+            return self.name_of(attributes.redrive_policy(policy).target_arn) if policy else ""
+        except QueueDoesNotExist:
+            return ""
+
+    def _forget_source(self, row: QueueRow) -> None:
+        if target := self._target_of(row):
+            sources = self._sources[target]
+            sources.remove(row.name)
+            if not sources:
+                del self._sources[target]
+
+    def sources_of(self, name: str) -> Sequence[str]:
+        """Names of the queues whose dead letters are for `name`, in order."""
+        return tuple(self._sources.get(name, ()))
 
     def get(self, name: str) -> Queue | None:
         return self._queues.get(name)
@@ -75,7 +110,7 @@ class Directory:
         return queue if queue is not None else self._resolve(required(reference, "QueueUrl"))
 
     def _resolve(self, reference: str) -> Queue:
-        queue = self._queues.get(names.queue_name(reference, self.site))
+        queue = self._queues.get(self.name_of(reference))
         if queue is None:
             raise QueueDoesNotExist
         if len(self._references) >= REFERENCES_MAX:
@@ -83,10 +118,18 @@ class Directory:
         self._references[reference] = queue
         return queue
 
+    def name_of(self, reference: str) -> str:
+        """What a URL or ARN calls a queue that need not exist."""
+        return names.queue_name(reference, self.site)
+
+    def arn_of(self, name: str) -> str:
+        return names.queue_arn(self.site, name)
+
     def arn_of_lane(self, packed: int) -> str:
-        """Of the queue whose lane this packed address is; empty when it is gone."""
-        name = self._by_lane.get(unpack_address(packed).lane)
-        return names.queue_arn(self.site, name) if name else ""
+        """Of the queue whose lane this packed address is; empty when it has been gone for long."""
+        lane = unpack_address(packed).lane
+        name = self._by_lane.get(lane) or self._former.get(lane)
+        return self.arn_of(name) if name else ""
 
     def page(self, prefix: str, after: str, count_max: int) -> tuple[list[str], bool]:
         """Names with a prefix in order, and whether there are more."""

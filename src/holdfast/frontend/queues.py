@@ -1,57 +1,30 @@
-"""Actions on queues. They are rare, so those that change the catalogue are tasks, one after the other.
-
-    create   lane id ─▶ lane configured, committed ─▶ row in the catalogue ─▶ reply
-    delete   row gone ─▶ lane dropped, committed ─▶ reply
-
-A crash in between leaves a loose lane, which the next start drops (stores/sqlite.py).
+"""Actions on queues: creating, deleting, finding, listing. What they are set to: settings.py; how changes happen:
+changes.py.
 """
 
 import asyncio
-import base64
-import binascii
-from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from holdfast.core import limits
-from holdfast.core.command import Answer, Command, Configure, Count, Drop, Purge
-from holdfast.core.errors import (
-    HoldfastError,
-    InvalidParameterValue,
-    QueueDeletedRecently,
-    QueueDoesNotExist,
-    QueueNameExists,
-)
-from holdfast.core.types import Address, Counts, LaneId, ShardId
+from holdfast.core.command import Answer, Configure, Count, Drop, Purge
+from holdfast.core.errors import InvalidParameterValue, QueueDeletedRecently, QueueDoesNotExist, QueueNameExists
+from holdfast.core.types import Counts, LaneId, ShardId
+from holdfast.frontend.changes import Changes, Handler
 from holdfast.frontend.exchange import Exchange
-from holdfast.frontend.forward import PlainCall, ShownCall, fail, refuse
+from holdfast.frontend.forward import PlainCall, ShownCall
 from holdfast.frontend.locate import Directory, Queue
-from holdfast.protocol import actions, attributes, json, names
+from holdfast.frontend.moves import Moves
+from holdfast.frontend.pages import count_max_of, decode_token, encode_token
+from holdfast.frontend.peeks import Peeks
+from holdfast.frontend.settings import Settings
+from holdfast.protocol import actions, attributes, json, names, tags
 from holdfast.protocol.actions import required
 from holdfast.runtime import clock
-from holdfast.runtime.rpc import Backend, Call, Letter
+from holdfast.runtime.rpc import Backend
 from holdfast.stores.sqlite import Catalogue, QueueRow
 
-PAGE_MAX = 1000  # names in one answer of ListQueues
 NAME_REST_S = 60  # after a deletion, before the name may be used again
-
-Result = TypeVar("Result")
-
-
-class _Waiting(Call):
-    """Turns an answer into a future, for tasks."""
-
-    __slots__ = ("_future",)
-
-    def __init__(self, future: "asyncio.Future[Answer]") -> None:
-        self._future = future
-
-    def answered(self, answer: Answer | HoldfastError, _: Sequence[Letter], /) -> None:
-        if self._future.cancelled():
-            return
-        if isinstance(answer, HoldfastError):
-            self._future.set_exception(answer)
-        else:
-            self._future.set_result(answer)
 
 
 class Queues:
@@ -70,132 +43,85 @@ class Queues:
         self._catalogue = catalogue
         self._backend = backend
         self._shards = shards
-        self._is_strict = is_strict  # keep AWS's waiting rules
-        self._in_thread = in_thread
         self._endpoint = endpoint  # for clients that send no Host
-        self._one_change = asyncio.Lock()
+        self._changes = Changes(directory, catalogue, backend, is_strict=is_strict, in_thread=in_thread)
+        self._settings = Settings(self._changes)
         self._deleted: dict[str, int] = {}  # name -> when, microseconds of elapsed time
-        self._tasks: set[asyncio.Task[None]] = set()
-        self.handlers: dict[type[actions.Request], Callable[[Any, Exchange], None]] = {
-            actions.CreateQueue: self._task(self._create),
-            actions.DeleteQueue: self._task(self._delete),
+        self.handlers: dict[type[actions.Request], Handler] = {
+            actions.CreateQueue: self._changes.task(self._create),
+            actions.DeleteQueue: self._changes.task(self._delete),
             actions.GetQueueUrl: self._get_url,
             actions.ListQueues: self._list,
             actions.GetQueueAttributes: self._get_attributes,
             actions.PurgeQueue: self._purge,
+            **self._settings.handlers,
+            **Moves(self._changes, backend, url_of=self._url).handlers,
+            **Peeks(self._changes, backend).handlers,
         }
 
-    def _task(self, work: Callable[[Any, Exchange], Coroutine[Any, Any, bytes]]) -> Callable[[Any, Exchange], None]:
-        def handle(request: actions.Request, exchange: Exchange) -> None:
-            task = asyncio.get_running_loop().create_task(self._answer(work(request, exchange), exchange))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
-
-        return handle
-
-    async def _answer(self, work: Coroutine[Any, Any, bytes], exchange: Exchange) -> None:
-        try:
-            async with self._one_change:
-                body = await work
-        except HoldfastError as error:
-            refuse(exchange, error)
-        except Exception:  # noqa: BLE001 - the root of a task
-            fail(exchange)
-        else:
-            exchange.answer(body)
-
-    async def _command(self, shard: ShardId, command: Command) -> Answer:
-        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        self._backend.submit(shard, command, _Waiting(future))
-        return await future
+    async def start(self) -> None:
+        """Before the first request: what a crash left half done is finished or taken back."""
+        for lane, shard in self._catalogue.loose_lanes():
+            await self.drop(lane, shard)
+        await self._changes.reconcile(self._catalogue.queues())
 
     def _base(self, exchange: Exchange) -> str:
         host = exchange.headers.get(b"host", b"").decode("latin-1")
         return f"http://{host}" if host else self._endpoint
 
-    def _url(self, exchange: Exchange, name: str) -> bytes:
-        url = names.queue_url(self._base(exchange), self._directory.site, name)
-        return json.encode({"QueueUrl": url})
+    def _url(self, exchange: Exchange, name: str) -> str:
+        return names.queue_url(self._base(exchange), self._directory.site, name)
+
+    def _show_url(self, exchange: Exchange, name: str) -> bytes:
+        return json.encode({"QueueUrl": self._url(exchange, name)})
 
     # creating and deleting
 
     async def _create(self, request: actions.CreateQueue, exchange: Exchange) -> bytes:
         name = required(request.queue_name, "QueueName")
         given = request.attributes or {}
-        is_fifo = "FifoQueue" in given or name.endswith(".fifo")
         if name.endswith(".fifo") and "FifoQueue" not in given:
             raise InvalidParameterValue(
                 "The name of a queue can only end with .fifo when the attribute FifoQueue is true."
             )
-        kept = attributes.check(given, is_fifo=is_fifo)
-        names.check_name(name, is_fifo=is_fifo)
+        kept = self._settings.check(given, name=name, is_new=True)
+        names.check_name(name, is_fifo="FifoQueue" in given)
         existing = self._directory.get(name)
-        if existing is not None:
-            return self._create_again(existing, kept, exchange)
-        self._check_rest(name)
-        redrive_to = self._dead_letter_lane(kept.get("RedrivePolicy", ""), name, is_fifo=is_fifo)
-        row = await self._make(name, kept, tags=request.tags or {}, redrive_to=redrive_to)
-        self._directory.add(row)
-        return self._url(exchange, name)
-
-    def _create_again(self, queue: Queue, given: dict[str, str], exchange: Exchange) -> bytes:
-        different = attributes.first_difference(given, queue.row.attributes, is_fifo=queue.is_fifo)
-        if different:
-            raise QueueNameExists(
-                "A queue already exists with the same name and a different value for attribute " + different
-            )
-        return self._url(exchange, queue.row.name)
+        if existing is None:
+            self._check_rest(name)
+            self._settings.check_target(kept, name=name)
+            held = tags.add({}, request.tags, name=name) if request.tags else {}
+            self._directory.add(await self._make(name, attributes.merge({}, kept), held))
+        else:
+            _check_same(existing, kept)
+        await self._changes.retarget(name)
+        return self._show_url(exchange, name)
 
     def _check_rest(self, name: str) -> None:
         deleted = self._deleted.get(name)
         if deleted is not None and clock.elapsed_us() < deleted + NAME_REST_S * limits.SECOND:
             raise QueueDeletedRecently
 
-    def _dead_letter_lane(self, policy: str, own_name: str, *, is_fifo: bool) -> Address | None:
-        """Where dead letters go. A queue that names itself is told apart, since its lane does not exist yet."""
-        if not policy:
-            return None
-        try:
-            target_name = names.queue_name(attributes.redrive_policy(policy).target_arn, self._directory.site)
-        except QueueDoesNotExist:
-            target_name = ""
-        if target_name == own_name:
-            return Address(ShardId(0), LaneId(0))
-        target = self._directory.get(target_name)
-        attributes.check_target(policy, is_fifo=is_fifo, target=target.config if target else None)
-        assert target is not None, "check_target refuses what does not exist"
-        return Address(target.shard, target.lane)
-
-    async def _make(
-        self, name: str, kept: dict[str, str], *, tags: dict[str, str], redrive_to: Address | None
-    ) -> QueueRow:
+    async def _make(self, name: str, kept: dict[str, str], held: dict[str, str]) -> QueueRow:
         shard = self._shards[len(self._directory) % len(self._shards)]
-        lane = await self._in_thread(lambda: self._catalogue.new_lane(shard))
-        if redrive_to is not None and not redrive_to.lane:
-            redrive_to = Address(shard, lane)
-        config = attributes.lane_config(
-            kept,
-            is_fifo=name.endswith(".fifo"),
-            version=1,
-            redrive_to=redrive_to,
-            is_strict=self._is_strict,
-        )
-        await self._command(shard, Configure(lane, config))
+        lane = await self._changes.in_thread(lambda: self._catalogue.new_lane(shard))
         now = clock.wall_ms()
-        row = QueueRow(name, lane, shard, kept, tags, now, now)
-        await self._in_thread(lambda: self._catalogue.add(row))
+        row = QueueRow(name, lane, shard, kept, held, now, now)
+        await self._changes.command(shard, Configure(lane, self._changes.lane_config(row)))
+        await self._changes.in_thread(lambda: self._catalogue.add(row))
         return row
 
-    async def _delete(self, request: actions.DeleteQueue, _: Exchange) -> bytes:
-        queue = self._directory.find(request.queue_url)
-        await self._in_thread(lambda: self._catalogue.remove(queue.row))
+    async def _delete(self, request: actions.DeleteQueue, exchange: Exchange) -> bytes:
+        queue = self._changes.queue(request, exchange)
+        await self._changes.in_thread(lambda: self._catalogue.remove(queue.row))
         self._directory.remove(queue.row)
         self._note_deleted(queue.row.name)
         await self.drop(queue.lane, queue.shard)
+        await self._changes.retarget(queue.row.name)
         return json.NOTHING
 
     def _note_deleted(self, name: str) -> None:
-        if not self._is_strict:
+        if not self._changes.is_strict:
             return
         now = clock.elapsed_us()
         for old in [each for each, at in self._deleted.items() if now >= at + NAME_REST_S * limits.SECOND]:
@@ -205,10 +131,10 @@ class Queues:
     async def drop(self, lane: LaneId, shard: ShardId) -> None:
         """A loose lane goes. It may never have been configured."""
         try:
-            await self._command(shard, Drop(lane))
+            await self._changes.command(shard, Drop(lane))
         except QueueDoesNotExist:
             pass
-        await self._in_thread(lambda: self._catalogue.dropped(lane))
+        await self._changes.in_thread(lambda: self._catalogue.dropped(lane))
 
     # asking
 
@@ -217,27 +143,21 @@ class Queues:
         owner = request.queue_owner_account or self._directory.site.account
         if owner != self._directory.site.account or self._directory.get(name) is None:
             raise QueueDoesNotExist
-        exchange.answer(self._url(exchange, name))
+        exchange.answer(self._show_url(exchange, name))
 
     def _list(self, request: actions.ListQueues, exchange: Exchange) -> None:
-        count_max = PAGE_MAX if request.max_results is None else request.max_results
-        if not 1 <= count_max <= PAGE_MAX:
-            raise InvalidParameterValue(
-                f"Value {count_max} for parameter MaxResults is invalid. "
-                "Reason: Must be between 1 and 1000, if provided."
-            )
-        after = _decode_token(request.next_token) if request.next_token else ""
+        count_max = count_max_of(request.max_results)
+        after = decode_token(request.next_token) if request.next_token else ""
         found, has_more = self._directory.page(request.queue_name_prefix or "", after, count_max)
         reply: dict[str, object] = {}
         if found:
-            base, site = self._base(exchange), self._directory.site
-            reply["QueueUrls"] = [names.queue_url(base, site, name) for name in found]
+            reply["QueueUrls"] = [self._url(exchange, name) for name in found]
         if has_more and request.max_results is not None:
-            reply["NextToken"] = base64.urlsafe_b64encode(found[-1].encode()).decode()
+            reply["NextToken"] = encode_token(found[-1])
         exchange.answer(json.encode(reply))
 
     def _get_attributes(self, request: actions.GetQueueAttributes, exchange: Exchange) -> None:
-        queue = self._directory.find(request.queue_url)
+        queue = self._changes.queue(request, exchange)
         wanted = request.attribute_names or []
         attributes.check_names(wanted)
         if not wanted:
@@ -259,16 +179,18 @@ class Queues:
             wanted,
             CreatedTimestamp=str(row.created // 1000),
             LastModifiedTimestamp=str(row.modified // 1000),
-            QueueArn=names.queue_arn(self._directory.site, row.name),
+            QueueArn=self._directory.arn_of(row.name),
         )
 
     def _purge(self, request: actions.PurgeQueue, exchange: Exchange) -> None:
-        queue = self._directory.find(request.queue_url)
+        queue = self._changes.queue(request, exchange)
         self._backend.submit(queue.shard, Purge(queue.lane, queue.row.name), PlainCall(exchange))
 
 
-def _decode_token(token: str) -> str:
-    try:
-        return base64.urlsafe_b64decode(token).decode()
-    except (binascii.Error, ValueError):
-        raise InvalidParameterValue("Invalid or expired next token.") from None
+def _check_same(queue: Queue, given: dict[str, str]) -> None:
+    """A queue may be created again as it is."""
+    different = attributes.first_difference(given, queue.row.attributes, is_fifo=queue.is_fifo)
+    if different:
+        raise QueueNameExists(
+            f"A queue already exists with the same name and a different value for attribute {different}"
+        )

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from holdfast.core.errors import MissingParameter, RequestError, UnsupportedOperation
+from holdfast.core.errors import MissingParameter, RequestError
 
 
 class MalformedRequest(RequestError):
@@ -143,6 +143,59 @@ class PurgeQueue(OfQueue, frozen=True, gc=False, rename="pascal"):
     pass
 
 
+class SetQueueAttributes(OfQueue, frozen=True, gc=False, rename="pascal"):
+    attributes: dict[str, str] | None = None
+
+
+class TagQueue(OfQueue, frozen=True, gc=False, rename="pascal"):
+    tags: dict[str, str] | None = None
+
+
+class UntagQueue(OfQueue, frozen=True, gc=False, rename="pascal"):
+    tag_keys: list[str] | None = None
+
+
+class ListQueueTags(OfQueue, frozen=True, gc=False, rename="pascal"):
+    pass
+
+
+class AddPermission(OfQueue, frozen=True, gc=False, rename="pascal"):
+    label: str | None = None
+    account_ids: list[str] | None = msgspec.field(default=None, name="AWSAccountIds")
+    actions: list[str] | None = None
+
+
+class RemovePermission(OfQueue, frozen=True, gc=False, rename="pascal"):
+    label: str | None = None
+
+
+class ListDeadLetterSourceQueues(OfQueue, frozen=True, gc=False, rename="pascal"):
+    next_token: str | None = None
+    max_results: int | None = None
+
+
+class StartMessageMoveTask(Request, frozen=True, gc=False, rename="pascal"):
+    source_arn: str | None = None
+    destination_arn: str | None = None
+    max_number_of_messages_per_second: int | None = None
+
+
+class CancelMessageMoveTask(Request, frozen=True, gc=False, rename="pascal"):
+    task_handle: str | None = None
+
+
+class ListMessageMoveTasks(Request, frozen=True, gc=False, rename="pascal"):
+    source_arn: str | None = None
+    max_results: int | None = None
+
+
+class PeekMessages(OfQueue, frozen=True, gc=False, rename="pascal"):
+    """An extension: a look at messages that changes nothing."""
+
+    max_number_of_messages: int | None = None
+    after: str | None = None  # a sequence number
+
+
 ACTIONS: tuple[type[Request], ...] = (
     SendMessage,
     SendMessageBatch,
@@ -155,19 +208,26 @@ ACTIONS: tuple[type[Request], ...] = (
     GetQueueUrl,
     ListQueues,
     GetQueueAttributes,
+    SetQueueAttributes,
     DeleteQueue,
     PurgeQueue,
+    TagQueue,
+    UntagQueue,
+    ListQueueTags,
+    AddPermission,
+    RemovePermission,
+    ListDeadLetterSourceQueues,
+    StartMessageMoveTask,
+    CancelMessageMoveTask,
+    ListMessageMoveTasks,
 )
+EXTENSIONS: tuple[type[Request], ...] = (PeekMessages,)  # docs/EXTENSIONS.md
 
-# Part of SQS, and not answered yet.
-NOT_YET = (
-    "AddPermission CancelMessageMoveTask ListDeadLetterSourceQueues ListMessageMoveTasks ListQueueTags "
-    "RemovePermission SetQueueAttributes StartMessageMoveTask TagQueue UntagQueue"
-).split()
-
-_PREFIX = b"AmazonSQS."
+_PREFIX, _OWN_PREFIX = b"AmazonSQS.", b"Holdfast."
 _DECODERS: dict[bytes, Callable[[bytes], Request]] = {
-    _PREFIX + action.__name__.encode(): msgspec.json.Decoder(action).decode for action in ACTIONS
+    prefix + action.__name__.encode(): msgspec.json.Decoder(action).decode
+    for prefix, group in ((_PREFIX, ACTIONS), (_OWN_PREFIX, EXTENSIONS))
+    for action in group
 }
 
 
@@ -183,11 +243,9 @@ def decode(target: bytes, body: bytes) -> Any:
 
 
 def _unknown(target: bytes) -> Exception:
-    if not target.startswith(_PREFIX):
+    if not target.startswith((_PREFIX, _OWN_PREFIX)):
         return UnknownOperation("Name an action in the header X-Amz-Target, for example AmazonSQS.SendMessage.")
-    name = target[len(_PREFIX) :].decode("latin-1")
-    if name in NOT_YET:
-        return UnsupportedOperation(f"This version of Holdfast does not answer {name}.")
+    name = target.partition(b".")[2].decode("latin-1")
     return InvalidAction(f"The action {name} is not valid for this endpoint.")
 
 

@@ -1,32 +1,55 @@
 """Queue attributes: what may be set, what it means to a lane, and how it is shown.
 
 A queue keeps the attributes that were given, in the form they are shown in; the rest are defaults. All values are
-strings.
+strings. Those that begin with `Holdfast.` are extensions (docs/EXTENSIONS.md) and are never shown unless set.
 """
 
-import msgspec
+import json
+from typing import Any
 
 from holdfast.core import limits
-from holdfast.core.errors import InvalidAttributeName, InvalidAttributeValue, InvalidParameterValue
+from holdfast.core.errors import HoldfastError, InvalidAttributeName, InvalidAttributeValue
+from holdfast.core.policy_text import parse_queue_policy
 from holdfast.core.types import Address, Counts, Kind, LaneConfig, Redrive
+from holdfast.protocol import dead_letters
 
-RECEIVES_MAX = 1000  # maxReceiveCount
+EXTENSION = "Holdfast."
+RETENTION_MIN_S = 60  # of MessageRetentionPeriod; 1 when the rules of AWS are relaxed
+KEY_BYTES_MAX = 2048  # of KmsMasterKeyId
 
-# name -> smallest, largest, default
-_NUMBERS: dict[str, tuple[int, int, int]] = {
-    "DelaySeconds": (0, limits.DELAY_MAX_S, 0),
-    "MaximumMessageSize": (1024, limits.MESSAGE_BYTES_MAX, limits.MESSAGE_BYTES_MAX),
-    "MessageRetentionPeriod": (60, limits.RETENTION_MAX_S, 345_600),
-    "ReceiveMessageWaitTimeSeconds": (0, limits.WAIT_MAX_S, 0),
-    "VisibilityTimeout": (0, limits.VISIBILITY_MAX_S, 30),
+redrive_policy = dead_letters.redrive_policy
+
+# name -> smallest, largest
+_NUMBERS: dict[str, tuple[int, int]] = {
+    "DelaySeconds": (0, limits.DELAY_MAX_S),
+    "MaximumMessageSize": (1024, limits.MESSAGE_BYTES_MAX),
+    "MessageRetentionPeriod": (RETENTION_MIN_S, limits.RETENTION_MAX_S),
+    "ReceiveMessageWaitTimeSeconds": (0, limits.WAIT_MAX_S),
+    "VisibilityTimeout": (0, limits.VISIBILITY_MAX_S),
+    "KmsDataKeyReusePeriodSeconds": (60, 86_400),
+    "Holdfast.MaxMessages": (1, 10**12),
+    "Holdfast.MaxBytes": (1, 10**15),
+    "Holdfast.TimeToLiveSeconds": (1, limits.RETENTION_MAX_S),
 }
 _CHOICES = {
     "DeduplicationScope": ("queue", "messageGroup"),
     "FifoThroughputLimit": ("perQueue", "perMessageGroupId"),
+    "Holdfast.DeliveryGuarantee": ("AtLeastOnce", "AtMostOnce"),
+    "Holdfast.Overflow": ("Refuse", "DeadLetter"),
 }
+_BOOLEANS = ("FifoQueue", "ContentBasedDeduplication", "SqsManagedSseEnabled", "Holdfast.RequestDeduplication")
+_JSON = ("Policy", "RedrivePolicy", "RedriveAllowPolicy")
+_KEY = "KmsMasterKeyId"
+_SSE = "SqsManagedSseEnabled"
+_REUSE, _REUSE_DEFAULT = "KmsDataKeyReusePeriodSeconds", "300"
+
 _DEFAULTS = {
-    **{name: str(default) for name, (_, _, default) in _NUMBERS.items()},
-    "SqsManagedSseEnabled": "true",  # everything on disk is encrypted
+    "DelaySeconds": "0",
+    "MaximumMessageSize": str(limits.MESSAGE_BYTES_MAX),
+    "MessageRetentionPeriod": "345600",
+    "ReceiveMessageWaitTimeSeconds": "0",
+    _SSE: "true",  # everything on disk is encrypted
+    "VisibilityTimeout": "30",
 }
 _FIFO_DEFAULTS = {
     "FifoQueue": "true",
@@ -34,98 +57,129 @@ _FIFO_DEFAULTS = {
     "DeduplicationScope": "queue",
     "FifoThroughputLimit": "perQueue",
 }
-_NOT_YET = ("KmsDataKeyReusePeriodSeconds", "KmsMasterKeyId", "Policy", "RedriveAllowPolicy", "SqsManagedSseEnabled")
 _COUNTED = (
     "ApproximateNumberOfMessages",
     "ApproximateNumberOfMessagesDelayed",
     "ApproximateNumberOfMessagesNotVisible",
 )
 _KEPT = ("CreatedTimestamp", "LastModifiedTimestamp", "QueueArn")
-_READABLE = frozenset((*_DEFAULTS, *_FIFO_DEFAULTS, *_COUNTED, *_KEPT, *_NOT_YET, "RedrivePolicy"))
+_READABLE = frozenset((*_NUMBERS, *_CHOICES, *_BOOLEANS, *_JSON, _KEY, *_COUNTED, *_KEPT, "All"))
+
+# Accepting
 
 
-class RedrivePolicy(msgspec.Struct, frozen=True, gc=False):
-    target_arn: str
-    receives_max: int
+def check(given: dict[str, str], *, is_fifo: bool, is_new: bool = True, is_strict: bool = True) -> dict[str, str]:
+    """The given attributes as they are kept. An empty value takes an attribute away, where that makes sense."""
+    checked = {
+        name: _checked(name, value, is_fifo=is_fifo, is_new=is_new, is_strict=is_strict)
+        for name, value in given.items()
+    }
+    if checked.get(_KEY) and checked.get(_SSE) == "true":
+        raise InvalidAttributeName(
+            "You can use one type of server-side encryption (SSE) at one time. "
+            "You can either enable KMS SSE or SQS SSE."
+        )
+    return checked
 
 
-class _PolicyText(msgspec.Struct, rename="camel"):
-    dead_letter_target_arn: str | None = None
-    max_receive_count: int | str | None = None
-
-
-_policy = msgspec.json.Decoder(_PolicyText).decode
-
-
-def check(given: dict[str, str], *, is_fifo: bool) -> dict[str, str]:
-    """The given attributes as they are kept. Empty values take an attribute away."""
-    return {name: _checked(name, value, is_fifo=is_fifo) for name, value in given.items()}
-
-
-def _checked(name: str, value: str, *, is_fifo: bool) -> str:
+def _checked(name: str, value: str, *, is_fifo: bool, is_new: bool, is_strict: bool) -> str:
+    _check_kind(name, is_fifo=is_fifo)
+    if not value and (name in _JSON or name == _KEY or name.startswith(EXTENSION)):
+        return ""
     if name in _NUMBERS:
-        return _number(name, value)
-    if name == "RedrivePolicy":
-        if value:
-            redrive_policy(value)
-        return value
-    if name in _NOT_YET:
-        raise InvalidAttributeName(f"This version of Holdfast does not support the attribute {name}; leave it out.")
+        return _number(name, value, is_strict=is_strict)
     if name in _CHOICES:
-        if not is_fifo:
-            raise InvalidAttributeName(f"You can specify the {name} only when FifoQueue is set to true.")
         if value not in _CHOICES[name]:
             raise invalid_value(name)
         return value
-    if name not in _FIFO_DEFAULTS or not is_fifo:
+    if name in _BOOLEANS:
+        return _boolean(name, value, is_new=is_new)
+    return _text(name, value)
+
+
+def _check_kind(name: str, *, is_fifo: bool) -> None:
+    """Is there such an attribute for this kind of queue?"""
+    if name not in _READABLE or name in (*_COUNTED, *_KEPT, "All"):
         raise InvalidAttributeName(f"Unknown Attribute {name}.")
-    if value.lower() not in ("true", "false"):
-        raise invalid_value(name)
-    if name == "FifoQueue" and value.lower() == "false":
-        raise InvalidAttributeName("Unknown Attribute FifoQueue.")
-    return value.lower()
+    if is_fifo and name == "Holdfast.RequestDeduplication":
+        raise InvalidAttributeName(f"You can specify the {name} only for standard queues.")
+    if is_fifo or name not in _FIFO_DEFAULTS:
+        return
+    if name in _CHOICES:
+        raise InvalidAttributeName(f"You can specify the {name} only when FifoQueue is set to true.")
+    raise InvalidAttributeName(f"Unknown Attribute {name}.")
 
 
-def _number(name: str, value: str) -> str:
-    smallest, largest, _ = _NUMBERS[name]
-    if not (value.isascii() and value.isdigit() and len(value) <= 10 and smallest <= int(value) <= largest):
+def _number(name: str, value: str, *, is_strict: bool) -> str:
+    smallest, largest = _NUMBERS[name]
+    if name == "MessageRetentionPeriod" and not is_strict:
+        smallest = 1
+    if not (value.isascii() and value.isdigit() and len(value) <= 16 and smallest <= int(value) <= largest):
         raise invalid_value(name)
     return str(int(value))
 
 
-def invalid_value(name: str) -> InvalidAttributeValue:
+def _boolean(name: str, value: str, *, is_new: bool) -> str:
+    value = value.lower()
+    if value not in ("true", "false"):
+        raise invalid_value(name)
+    if name == "FifoQueue" and value == "false":
+        if is_new:
+            raise InvalidAttributeName("Unknown Attribute FifoQueue.")
+        raise InvalidAttributeValue(
+            "Invalid value for the parameter FifoQueue. Reason: Modifying queue type is not supported."
+        )
+    return value
+
+
+def _text(name: str, value: str) -> str:
+    if name == "Policy":
+        parse_queue_policy(value)
+    elif name == "RedrivePolicy":
+        redrive_policy(value)
+    elif name == "RedriveAllowPolicy":
+        dead_letters.allow_policy(value)
+    elif len(value.encode()) > KEY_BYTES_MAX:
+        raise invalid_value(name)
+    return value
+
+
+def invalid_value(name: str) -> HoldfastError:
     return InvalidAttributeValue(f"Invalid value for the parameter {name}.")
 
 
-def redrive_policy(text: str) -> RedrivePolicy:
-    try:
-        policy = _policy(text)
-        receives_max = int(policy.max_receive_count or "")
-    except (msgspec.DecodeError, ValueError):
-        raise _bad_policy(text, "Redrive policy is not a valid JSON map with both keys.") from None
-    if not policy.dead_letter_target_arn:
-        raise _bad_policy(text, "Redrive policy does not contain mandatory attribute: deadLetterTargetArn.")
-    if not 1 <= receives_max <= RECEIVES_MAX:
-        raise _bad_policy(text, f"Invalid value for maxReceiveCount: {receives_max}, valid values are from 1 to 1000.")
-    return RedrivePolicy(policy.dead_letter_target_arn, receives_max)
-
-
-def _bad_policy(text: str, reason: str) -> InvalidParameterValue:
-    return InvalidParameterValue(f"Value {text} for parameter RedrivePolicy is invalid. Reason: {reason}")
-
-
-def check_target(text: str, *, is_fifo: bool, target: LaneConfig | None) -> None:
-    """A dead-letter queue exists and is of the same kind."""
-    if target is None:
-        raise _bad_policy(text, "Dead letter target does not exist.")
-    if (target.kind is Kind.FIFO) != is_fifo:
-        raise _bad_policy(text, "Dead-letter queue must be same type of queue as the source.")
+def merge(current: dict[str, str], changes: dict[str, str]) -> dict[str, str]:
+    """What a queue keeps after a change that was checked. One kind of encryption ends the other."""
+    merged = current | changes
+    if changes.get(_KEY):
+        merged[_SSE] = "false"
+    elif changes.get(_SSE) == "true":
+        merged.pop(_KEY, None)
+    return {name: value for name, value in merged.items() if value}
 
 
 def first_difference(given: dict[str, str], current: dict[str, str], *, is_fifo: bool) -> str:
     """The first attribute whose given value is not the queue's; empty when there is none."""
-    shown = effective(current, is_fifo=is_fifo)
-    return next((name for name, value in given.items() if value != shown.get(name, "")), "")
+    shown = {_REUSE: _REUSE_DEFAULT} | effective(current, is_fifo=is_fifo)
+    return next((name for name, value in given.items() if not _is_same(name, value, shown.get(name, ""))), "")
+
+
+def _is_same(name: str, one: str, other: str) -> bool:
+    if one == other:
+        return True
+    if not one or not other or name not in _JSON:
+        return False
+    if name == "RedrivePolicy":
+        return redrive_policy(one) == redrive_policy(other)
+    first, second = _loaded(one), _loaded(other)
+    return bool(first == second)
+
+
+def _loaded(text: str) -> Any:
+    return json.loads(text)
+
+
+# Meaning
 
 
 def effective(kept: dict[str, str], *, is_fifo: bool) -> dict[str, str]:
@@ -150,20 +204,31 @@ def lane_config(
         message_bytes_max=int(values["MaximumMessageSize"]),
         content_deduplication=values.get("ContentBasedDeduplication") == "true",
         deduplication_per_group=values.get("DeduplicationScope") == "messageGroup",
+        request_deduplication=values.get("Holdfast.RequestDeduplication") == "true",
+        at_most_once=values.get("Holdfast.DeliveryGuarantee") == "AtMostOnce",
         redrive=redrive,
+        messages_max=int(values.get("Holdfast.MaxMessages", "0")),
+        bytes_max=int(values.get("Holdfast.MaxBytes", "0")),
+        overflow_to_dead_letter=values.get("Holdfast.Overflow") == "DeadLetter",
+        time_to_live_s=int(values.get("Holdfast.TimeToLiveSeconds", "0")),
         is_strict=is_strict,
     )
 
 
+# Showing
+
+
 def check_names(names: list[str]) -> None:
     for name in names:
-        if name != "All" and name not in _READABLE:
+        if name not in _READABLE:
             raise InvalidAttributeName(f"Unknown Attribute {name}.")
 
 
 def show(values: dict[str, str], counts: Counts, names: list[str], **kept: str) -> dict[str, str]:
     """What GetQueueAttributes answers. `values` are effective; `kept` are CreatedTimestamp and the like."""
     everything = values | kept
+    if everything.get(_REUSE) == _REUSE_DEFAULT:
+        del everything[_REUSE]
     for name, count in zip(_COUNTED, (counts.visible, counts.delayed, counts.in_flight), strict=True):
         everything[name] = str(count)
     if "All" in names:

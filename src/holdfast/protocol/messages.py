@@ -21,7 +21,9 @@ from holdfast.protocol.actions import Attributes, AttributeValue, Outgoing, requ
 
 ATTRIBUTES_MAX = 10  # message attributes of one message
 ATTRIBUTE_NAME_MAX = 256
+TIME_TO_LIVE = "Holdfast.TimeToLiveSeconds"  # an extension: an attribute that is also an option
 
+_TIME_MAX = limits.RETENTION_MAX_S
 _IDENTIFIER = re.compile(r"[!-~]{1,128}").fullmatch  # letters, digits and punctuation
 _ATTRIBUTE_NAME = re.compile(r"[\w.-]+").fullmatch
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?").fullmatch
@@ -50,11 +52,13 @@ def parcel(
     body = text.encode()
     group = deduplication_id = system_md5 = ""
     delay_s: int | None = None
+    time_to_live_s: int | None = None
     size, extras = len(body), content.NO_EXTRAS
     if _is_special(message, config):
         group, deduplication_id, delay_s = _queue_rules(message, config, is_batch=is_batch)
         added, packed, attributes_md5 = pack_attributes(message.message_attributes or {})
         trace_header, system_md5 = _trace_header(message.message_system_attributes or {})
+        time_to_live_s = _time_to_live(message.message_attributes or {})
         size += added
         shown_id = deduplication_id or _content_id(body, config)
         extras = content.Extras(group, shown_id, trace_header, attributes_md5, packed)
@@ -63,7 +67,7 @@ def parcel(
     body_md5 = digests.body_md5(body)
     escaped = body if is_plain else _escape(text)[1:-1]
     stored = content.pack(escaped, body_md5, sender=sender, extras=extras)
-    command = Send(lane, body, stored, size, group, deduplication_id, delay_s)
+    command = Send(lane, body, stored, size, group, deduplication_id, delay_s, time_to_live_s)
     return Parcel(command, body_md5, extras.attributes_md5, system_md5)
 
 
@@ -220,6 +224,20 @@ def _check_attribute_name(name: str) -> None:
             f"The message attribute name '{name}' is invalid. It can contain letters, digits, hyphens, underscores "
             "and single periods that neither begin nor end it."
         )
+
+
+def _time_to_live(attributes: Attributes) -> int | None:
+    """Checked by pack_attributes already, as an attribute."""
+    value = attributes.get(TIME_TO_LIVE)
+    if value is None:
+        return None
+    text = value.string_value or ""
+    is_whole = text.isascii() and text.isdigit() and len(text) <= 10
+    if (value.data_type or "").partition(".")[0] != "Number" or not is_whole or not 1 <= int(text) <= _TIME_MAX:
+        raise InvalidParameterValue(
+            f"The message attribute '{TIME_TO_LIVE}' must be a Number between 1 and {_TIME_MAX} without a fraction."
+        )
+    return int(text)
 
 
 def _trace_header(attributes: Attributes) -> tuple[str, str]:

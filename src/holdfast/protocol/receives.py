@@ -11,7 +11,7 @@ import msgspec
 from holdfast.core import limits, receipt
 from holdfast.core.command import Delivered, Receive
 from holdfast.core.errors import InvalidAttributeName, InvalidParameterValue
-from holdfast.core.types import Kind, LaneConfig, LaneId, Receipt, ShardId, WallMs
+from holdfast.core.types import Cause, Kind, LaneConfig, LaneId, Receipt, ShardId, WallMs
 from holdfast.protocol import content, digests
 from holdfast.protocol.actions import Attributes, ReceiveMessage
 from holdfast.protocol.json import encode
@@ -19,8 +19,15 @@ from holdfast.protocol.messages import check_identifier, wrong_kind
 
 _SYSTEM = frozenset(
     "All SenderId SentTimestamp ApproximateReceiveCount ApproximateFirstReceiveTimestamp SequenceNumber "
-    "MessageDeduplicationId MessageGroupId AWSTraceHeader DeadLetterQueueSourceArn".split()
+    "MessageDeduplicationId MessageGroupId AWSTraceHeader DeadLetterQueueSourceArn Holdfast.DeadLetterCause".split()
 )
+_CAUSE = "Holdfast.DeadLetterCause"  # an extension, so it is returned only when it is named
+_CAUSES = {
+    Cause.RECEIVES: "MaxReceiveCount",
+    Cause.TARGET_GONE: "TargetGone",
+    Cause.LENGTH: "QueueFull",
+    Cause.TIME_TO_LIVE: "TimeToLive",
+}
 _EVERYTHING = ("All", ".*", "*")
 _decode_attributes = msgspec.json.Decoder(Attributes).decode
 
@@ -32,6 +39,7 @@ class Handed(msgspec.Struct, frozen=True, gc=False):
     content: bytes
     wall: WallMs
     message_id: bytes  # empty: it follows from the header
+    cause: int = Cause.NONE  # why it left another queue
 
 
 class View(msgspec.Struct, frozen=True, gc=False):
@@ -122,14 +130,21 @@ def _show(parts: list[bytes], message: Handed, origin: Origin, wanted: View) -> 
     if wanted.attributes and stored.extras.attributes:
         parts.append(_attributes(stored.extras, wanted.attributes))
     if wanted.system:
-        shown = _system(message, stored, origin)
+        shown = system(message, stored, origin)
         if "All" not in wanted.system:
             shown = {each: shown[each] for each in wanted.system if each in shown}
+        if _CAUSE in wanted.system and (cause := cause_text(message.cause)):
+            shown[_CAUSE] = cause
         if shown:
             parts.append(b',"Attributes":' + encode(shown))
 
 
-def _system(message: Handed, stored: content.Content, origin: Origin) -> dict[str, str]:
+def cause_text(cause: int) -> str:
+    """Empty for messages that are no dead letters."""
+    return _CAUSES.get(Cause(cause), "")
+
+
+def system(message: Handed, stored: content.Content, origin: Origin) -> dict[str, str]:
     delivered, extras = message.delivered, stored.extras
     shown = {
         "SenderId": stored.sender.decode(),

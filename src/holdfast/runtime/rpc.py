@@ -9,7 +9,7 @@ import msgspec
 
 from holdfast.core.command import Answer, Command
 from holdfast.core.errors import HoldfastError
-from holdfast.core.types import LaneId, ShardId, WallMs
+from holdfast.core.types import Cause, LaneId, ShardId, WallMs
 
 
 class Letter(msgspec.Struct, frozen=True, gc=False):
@@ -18,6 +18,7 @@ class Letter(msgspec.Struct, frozen=True, gc=False):
     content: bytes
     wall: WallMs  # SentTimestamp
     message_id: bytes = b""  # empty: it follows from the message's header
+    cause: Cause = Cause.NONE  # why it left another queue
 
 
 class Call:
@@ -27,12 +28,12 @@ class Call:
     __slots__ = ()
 
     def answered(self, answer: Answer | HoldfastError, letters: Sequence[Letter], /) -> None:
-        """`letters`: for a delivery, what was handed out, in its order."""
+        """`letters`: for a delivery or a peek, the contents of its messages, in its order."""
         raise NotImplementedError
 
 
 class Receiver(Call):
-    """A call for a receive: it says which lane it asks, since contents are found by lane."""
+    """A call for a receive or a peek: it says which lane it asks, since contents are found by lane."""
 
     __slots__ = ("lane",)
 

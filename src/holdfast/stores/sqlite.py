@@ -8,6 +8,7 @@ Laws
 - A lane id is written before it is used and never given out again.
 - A queue has a row only while its lane is configured. Between the two the lane is `loose`; a start drops such lanes, so
   a crash leaves neither a queue without a lane nor a lane without a queue.
+- A lane has a configuration before the row says so; a start gives lanes the configuration of their rows.
 - Every change is one transaction, synced before the method returns (WAL, synchronous=FULL).
 """
 
@@ -105,6 +106,15 @@ class Catalogue:
         with self._transaction() as connection:
             connection.execute("INSERT INTO queues VALUES (?, ?, ?, ?, ?, ?, ?, ?)", values)
             connection.execute("DELETE FROM loose WHERE lane = ?", (queue.lane,))
+
+    def update(self, queue: QueueRow) -> None:
+        """Its lane has this configuration already."""
+        attributes, tags = _encode(queue.attributes).decode(), _encode(queue.tags).decode()
+        with self._transaction() as connection:
+            connection.execute(
+                "UPDATE queues SET attributes = ?, tags = ?, modified = ?, version = ? WHERE name = ?",
+                (attributes, tags, queue.modified, queue.version, queue.name),
+            )
 
     def remove(self, queue: QueueRow) -> None:
         """The lane is loose until it is dropped."""

@@ -1,0 +1,147 @@
+"""Changes of queues. They are rare, so they are tasks, one after the other.
+
+    create   lane id ─▶ lane configured, committed ─▶ row in the catalogue ─▶ reply
+    change   lane configured, committed ─▶ row in the catalogue ─▶ reply
+    delete   row gone ─▶ lane dropped, committed ─▶ reply
+
+A crash in between leaves a loose lane, which the next start drops, or a lane that knows more than the catalogue, which
+the next start sets back: `reconcile`. The catalogue is the truth, and who was not answered was promised nothing.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from typing import Any
+
+from holdfast.core.command import Answer, Command, Configure
+from holdfast.core.errors import HoldfastError, QueueDoesNotExist
+from holdfast.core.types import Address, LaneConfig, ShardId
+from holdfast.frontend.exchange import Exchange
+from holdfast.frontend.forward import fail, refuse
+from holdfast.frontend.locate import Directory, Queue
+from holdfast.protocol import actions, attributes
+from holdfast.runtime.rpc import Backend, Call, Letter
+from holdfast.stores.sqlite import Catalogue, QueueRow
+
+RECONCILED_AT_ONCE = 1000  # commands under way when a start compares lanes with the catalogue
+
+Handler = Callable[[Any, Exchange], None]
+
+
+class _Waiting(Call):
+    """Turns an answer into a future, for tasks."""
+
+    __slots__ = ("_future",)
+
+    def __init__(self, future: "asyncio.Future[Answer]") -> None:
+        self._future = future
+
+    def answered(self, answer: Answer | HoldfastError, _: Sequence[Letter], /) -> None:
+        if self._future.cancelled():
+            return
+        if isinstance(answer, HoldfastError):
+            self._future.set_exception(answer)
+        else:
+            self._future.set_result(answer)
+
+
+class Changes:
+    def __init__(
+        self,
+        directory: Directory,
+        catalogue: Catalogue,
+        backend: Backend,
+        *,
+        is_strict: bool,
+        in_thread: Callable[[Callable[[], Any]], "asyncio.Future[Any]"],
+    ) -> None:
+        self.directory = directory
+        self.catalogue = catalogue
+        self.is_strict = is_strict  # keep AWS's waiting rules and bounds; asked here and nowhere else
+        self.in_thread = in_thread
+        self._backend = backend
+        self._one_change = asyncio.Lock()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    # running
+
+    def task(self, work: Callable[[Any, Exchange], Coroutine[Any, Any, bytes]]) -> Handler:
+        """A handler that runs alone among the tasks and answers with the bytes it returns."""
+
+        def handle(request: actions.Request, exchange: Exchange) -> None:
+            task = asyncio.get_running_loop().create_task(self._answer(work(request, exchange), exchange))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+        return handle
+
+    async def _answer(self, work: Coroutine[Any, Any, bytes], exchange: Exchange) -> None:
+        try:
+            async with self._one_change:
+                body = await work
+        except HoldfastError as error:
+            refuse(exchange, error)
+        except Exception:  # noqa: BLE001 - the root of a task
+            fail(exchange)
+        else:
+            exchange.answer(body)
+
+    async def command(self, shard: ShardId, command: Command) -> Answer:
+        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self._backend.submit(shard, command, _Waiting(future))
+        return await future
+
+    def queue(self, request: actions.OfQueue, exchange: Exchange) -> Queue:
+        """Named by the request, else by the path it was sent to."""
+        return self.directory.find(exchange.path_reference() if request.queue_url is None else request.queue_url)
+
+    # configurations
+
+    def lane_config(self, row: QueueRow) -> LaneConfig:
+        """What the row means to its lane now. A dead-letter queue that is gone is none."""
+        return attributes.lane_config(
+            row.attributes,
+            is_fifo=row.name.endswith(".fifo"),
+            version=row.version,
+            redrive_to=self._redrive_to(row),
+            is_strict=self.is_strict,
+        )
+
+    def _redrive_to(self, row: QueueRow) -> Address | None:
+        policy = row.attributes.get("RedrivePolicy")
+        if not policy:
+            return None
+        try:
+            name = self.directory.name_of(attributes.redrive_policy(policy).target_arn)
+        except QueueDoesNotExist:
+            return None
+        if name == row.name:
+            return Address(row.shard, row.lane)
+        target = self.directory.get(name)
+        return Address(target.shard, target.lane) if target is not None else None
+
+    async def configure(self, row: QueueRow) -> None:
+        """Writes nothing when the lane is as the row says."""
+        await self.command(row.shard, Configure(row.lane, self.lane_config(row)))
+
+    async def update(self, queue: Queue, row: QueueRow) -> None:
+        """Gives a queue another row."""
+        await self.configure(row)
+        try:
+            await self.in_thread(lambda: self.catalogue.update(row))
+        except Exception:
+            await self.configure(queue.row)
+            raise
+        self.directory.replace(row)
+
+    async def retarget(self, name: str) -> None:
+        """The queue `name` came or went: those whose dead letters are for it are told."""
+        for source in self.directory.sources_of(name):
+            queue = self.directory.get(source)
+            if queue is not None:
+                await self.configure(queue.row)
+
+    async def reconcile(self, rows: Iterable[QueueRow]) -> None:
+        """At the start: lanes become what the catalogue says. O(queues), and a record only where they differ."""
+        rows = list(rows)
+        for first in range(0, len(rows), RECONCILED_AT_ONCE):
+            await asyncio.gather(*(self.configure(row) for row in rows[first : first + RECONCILED_AT_ONCE]))
