@@ -24,6 +24,10 @@ from holdfast.core.wheel import on_grid
 
 
 def candidates(lane: Lane, moment: Moment) -> Iterator[Candidate | Need]:
+    """In order of service. With groups the window is needed from the start: it says what belongs together."""
+    backlog = lane.backlog
+    if backlog.is_grouped and backlog.window is None and (need := backlog.need()) is not None:
+        return (each for each in (need,))
     if lane.is_fifo:
         return fifo.candidates(lane, moment.now, moment.committed)
     return queue.candidates(lane, moment.now, moment.committed)
@@ -91,7 +95,7 @@ def _pick(
     found = candidates(lane, moment)
     for candidate in found:
         if isinstance(candidate, Need):
-            if not (taken and lane.backlog.is_grouped and lane.backlog.window is not None):
+            if not (taken and lane.backlog.is_grouped):
                 return candidate  # a grouped lane rather answers what it has than loads all of a long backlog
             break
         if lane.is_fifo and candidate.header.group in passed:
