@@ -9,6 +9,7 @@ from typing import Any
 
 from hypothesis import HealthCheck, settings
 
+from holdfast.core import backlog
 from holdfast.core import command as c
 from holdfast.core.errors import HoldfastError
 from holdfast.core.limits import SECOND
@@ -24,7 +25,7 @@ SMALL = {"LOAD_MAX": 2, "WINDOW_MAX": 3, "STRETCH_BITS": 2}
 _IS_LONG = os.environ.get("HYPOTHESIS_PROFILE") == "long"
 SETTINGS = settings(
     max_examples=2000 if _IS_LONG else 100,
-    stateful_step_count=80 if _IS_LONG else 40,
+    stateful_step_count=80 if _IS_LONG else 50,
     derandomize=not _IS_LONG,
     database=None,
     deadline=None,
@@ -109,6 +110,15 @@ class OneShard:
 
     def restart(self, choose: Callable[[int], int] = lambda count: count - 1) -> None:
         self.shard = self.log.twin_of(self.shard, choose)
+
+    def compact(self) -> None:
+        """As with an old segment: what lives in the oldest stretch is written again, then the stretch is removed."""
+        bits = backlog.STRETCH_BITS
+        end = Lsn((min(self.shard.live, default=0) + 1) << bits)
+        if end <= self.shard.lsn:
+            self.do(c.Compact(tuple(self.log.messages_before(end))))
+            assert all(stretch << bits >= end for stretch in self.shard.live), "what lives was moved"
+            self.log.forget_before(end)
 
     def check(self) -> None:
         self.log.assert_replayable(self.shard)

@@ -17,9 +17,12 @@ from holdfast.core.types import Kind, LaneConfig, Receipt
 from tests.core.one_shard import LANE, SETTINGS, SMALL, OneShard, receipt_of
 from tests.scenarios.world import changed_limits
 
-CHOICE = st.integers(0, 1 << 16)
-GROUPS = st.sampled_from(["a", "b", "c"])
-SECONDS = st.sampled_from([0, 1, 5, 30])
+CHOICE = st.integers(0, 5) | st.integers(0, 1 << 16)  # mostly the last ones given
+SELDOM = st.sampled_from([True] + 4 * [False])
+GROUPS = st.sampled_from(["a", "b", "c", "d", "e"])
+SECONDS = st.sampled_from([0, 1, 2, 5, 30])
+NAMES = st.integers(1, 30).map(str) | st.just("")
+SENDS = st.tuples(GROUPS, NAMES, st.sampled_from([0, 0, 3, 20]))
 
 
 @dataclass
@@ -81,8 +84,12 @@ class FifoQueue(RuleBasedStateMachine):
         self.is_checked, self.has_ttl, self.is_small = is_checked, has_ttl, is_small and not has_ttl
         self.limits.enter_context(changed_limits(SMALL if self.is_small else {}))
 
-    @rule(group=GROUPS, name=st.sampled_from(["", "1", "2", "3", "4", "5"]), ttl=st.sampled_from([0, 0, 3, 20]))
-    def send(self, group: str, name: str, ttl: int) -> None:
+    @rule(several=st.lists(SENDS, min_size=1, max_size=5))
+    def send(self, several: list[tuple[str, str, int]]) -> None:
+        for group, name, ttl in several:
+            self.send_one(group, name, ttl)
+
+    def send_one(self, group: str, name: str, ttl: int) -> None:
         body = f"m{self.sent}"
         self.sent += 1
         ttl_s = ttl if self.has_ttl else 0
@@ -134,6 +141,14 @@ class FifoQueue(RuleBasedStateMachine):
         if attempt and expected and not is_repeat:
             self.attempts[attempt] = Attempt(self.now, sorted(expected, key=lambda each: each.accepted.seq))
 
+    @rule(count_max=st.integers(1, 10))
+    def consume(self, count_max: int) -> None:
+        """What most clients do."""
+        before = len(self.handles)
+        self.receive(count_max, 30, "")
+        for _ in range(len(self.handles) - before):
+            self.delete_one(*self.handles.pop())
+
     def legal(self, delivered: list[c.Delivered], count_max: int) -> list[Message]:
         """Where not everything is loaded: something, if there is something, and each group from its beginning on."""
         everything = self.expected(len(self.queue))
@@ -157,7 +172,9 @@ class FifoQueue(RuleBasedStateMachine):
     @precondition(lambda self: self.handles)
     @rule(chosen=CHOICE)
     def delete(self, chosen: int) -> None:
-        message, receipt = self.handles[chosen % len(self.handles)]
+        self.delete_one(*self.handles[-1 - chosen % len(self.handles)])
+
+    def delete_one(self, message: Message, receipt: Receipt) -> None:
         refusal = self.real.refusal(c.Delete(LANE, receipt))
         if message in self.queue and not self.is_current(message, receipt):
             assert isinstance(refusal, InvalidParameterValue)
@@ -169,7 +186,7 @@ class FifoQueue(RuleBasedStateMachine):
     @precondition(lambda self: self.handles)
     @rule(chosen=CHOICE, timeout=SECONDS | st.just(VISIBILITY_MAX_S))
     def change_visibility(self, chosen: int, timeout: int) -> None:
-        message, receipt = self.handles[chosen % len(self.handles)]
+        message, receipt = self.handles[-1 - chosen % len(self.handles)]
         is_too_long = self.now + timeout * SECOND > message.received + VISIBILITY_MAX_S * SECOND
         refusal = self.real.refusal(c.ChangeVisibility(LANE, receipt, timeout))
         if message not in self.queue or not self.is_current(message, receipt) or is_too_long:
@@ -190,10 +207,14 @@ class FifoQueue(RuleBasedStateMachine):
         visibility=st.sampled_from([0, 5, 30]),
         delay=st.sampled_from([0, 0, 10]),
         retention=st.sampled_from([60, 600, 6000]),
-        per_group=st.booleans(),
-        by_content=st.booleans(),
+        flags=st.tuples(st.booleans(), st.booleans()),
+        is_meant=SELDOM,
     )
-    def reconfigure(self, visibility: int, delay: int, retention: int, per_group: bool, by_content: bool) -> None:
+    def reconfigure(
+        self, visibility: int, delay: int, retention: int, flags: tuple[bool, bool], is_meant: bool
+    ) -> None:
+        if not is_meant:
+            return
         self.config = LaneConfig(
             version=self.config.version + 1,
             kind=Kind.FIFO,
@@ -201,31 +222,33 @@ class FifoQueue(RuleBasedStateMachine):
             visibility_timeout_s=visibility,
             delay_s=delay,
             retention_s=retention,
-            deduplication_per_group=per_group,
-            content_deduplication=by_content,
+            deduplication_per_group=flags[0],
+            content_deduplication=flags[1],
         )
         self.real.configure(self.config)
         self.real.tick()
         self.forget_what_is_over()
 
-    @rule()
-    def purge(self) -> None:
+    @rule(is_meant=SELDOM)
+    def purge(self, is_meant: bool) -> None:
+        if not is_meant:
+            return
         self.real.do(c.Purge(LANE, "q"))
         self.queue, self.ids, self.attempts = [], {}, {}
-
-    @precondition(lambda self: not self.has_ttl)
-    @rule()
-    def windows_are_dropped(self) -> None:
-        self.real.drop_windows()
 
     @precondition(lambda self: not self.has_ttl)
     @rule(chosen=st.integers(0, 1000))
     def restart(self, chosen: int) -> None:
         self.real.restart(lambda count: chosen % count)
 
-    @rule()
-    def snapshot(self) -> None:
-        self.real.log.keep_snapshot()
+    @rule(what=st.sampled_from(["drop", "compact", "snapshot"]))
+    def housekeeping(self, what: str) -> None:
+        if what == "snapshot":
+            self.real.log.keep_snapshot()
+        elif what == "compact":
+            self.real.compact()
+        elif not self.has_ttl:
+            self.real.drop_windows()
 
     # what holds after every step
 

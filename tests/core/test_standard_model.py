@@ -18,8 +18,14 @@ from holdfast.core.wheel import on_grid
 from tests.core.one_shard import LANE, SETTINGS, SMALL, OneShard, receipt_of
 from tests.scenarios.world import changed_limits
 
-HANDLES = st.integers(0, 1 << 16)
+HANDLES = st.integers(0, 5) | st.integers(0, 1 << 16)  # mostly the last ones given
 SECONDS = st.sampled_from([0, 1, 2, 5, 30])
+SENDS = st.tuples(
+    st.none() | st.none() | SECONDS,  # a delay of its own
+    st.none() | st.sampled_from([0, 3, 20]),  # a time to live of its own
+    st.sampled_from(["", "", "a", "b"]),  # a group
+)
+SELDOM = st.sampled_from([True] + 4 * [False])
 
 
 @dataclass
@@ -43,7 +49,7 @@ class StandardQueue(RuleBasedStateMachine):
         self.real.configure(self.config)
         self.messages: list[Message] = []
         self.handles: list[tuple[Message, Receipt]] = []
-        self.is_checked = self.is_small = False
+        self.is_checked = self.has_groups = False
         self.limits = ExitStack()
 
     @property
@@ -68,22 +74,21 @@ class StandardQueue(RuleBasedStateMachine):
 
     # what clients do
 
-    @initialize(is_checked=st.booleans(), is_small=st.booleans())
-    def choose(self, is_checked: bool, is_small: bool) -> None:
+    @initialize(is_checked=st.booleans(), is_small=st.booleans(), has_groups=st.booleans())
+    def choose(self, is_checked: bool, is_small: bool, has_groups: bool) -> None:
         """A dump moves time on in every lane; so half of the runs go without, lest it hide a timer that is missing.
         Small windows and stretches of the log make a few messages behave like thousands."""
-        self.is_checked = is_checked
-        self.is_small = is_small
+        self.is_checked, self.has_groups = is_checked, has_groups
         self.limits.enter_context(changed_limits(SMALL if is_small else {}))
 
-    @rule(
-        delay=st.none() | SECONDS,
-        ttl=st.none() | st.sampled_from([0, 3, 20]),
-        group=st.sampled_from(["", "", "a", "b"]),
-    )
-    def send(self, delay: int | None, ttl: int | None, group: str) -> None:
+    @rule(several=st.lists(SENDS, min_size=1, max_size=5))
+    def send(self, several: list[tuple[int | None, int | None, str]]) -> None:
+        for delay, ttl, group in several:
+            self.send_one(delay, ttl, group)
+
+    def send_one(self, delay: int | None, ttl: int | None, group: str) -> None:
         body = f"m{len(self.messages)}"
-        self.real.send(body, delay_s=delay, time_to_live_s=ttl, group=group)
+        self.real.send(body, delay_s=delay, time_to_live_s=ttl, group=group if self.has_groups else "")
         delay_s = self.config.delay_s if delay is None else delay
         ttl_s = self.config.time_to_live_s if ttl is None else ttl
         deadline = self.now + ttl_s * SECOND if ttl_s else 0
@@ -98,7 +103,7 @@ class StandardQueue(RuleBasedStateMachine):
         bodies = [self.real.body(each) for each in delivered]
         assert len(set(bodies)) == len(bodies), "nothing is handed out twice in one receive"
         assert set(bodies) <= set(may), "only what is visible is handed out"
-        fewest = min(1, must) if self.is_small else min(count_max, must)  # with groups it may answer what is loaded
+        fewest = min(1, must) if self.has_groups else min(count_max, must)  # with groups it may answer what is loaded
         assert fewest <= len(bodies) <= min(count_max, len(may))
         for body, each in zip(bodies, delivered, strict=True):
             message = next(message for message in self.messages if message.body == body)
@@ -108,17 +113,26 @@ class StandardQueue(RuleBasedStateMachine):
             assert each.count == message.receives
             self.handles.append((message, receipt_of(each)))
 
+    @rule(count_max=st.integers(1, 10))
+    def consume(self, count_max: int) -> None:
+        """What most clients do."""
+        before = len(self.handles)
+        self.receive(count_max, 30)
+        for _ in range(len(self.handles) - before):
+            self.delete(0)
+            self.handles.pop()
+
     @precondition(lambda self: self.handles)
     @rule(chosen=HANDLES)
     def delete(self, chosen: int) -> None:
-        message, receipt = self.handles[chosen % len(self.handles)]
+        message, receipt = self.handles[-1 - chosen % len(self.handles)]
         self.real.do(c.Delete(LANE, receipt))
         message.is_deleted = True
 
     @precondition(lambda self: self.handles)
     @rule(chosen=HANDLES, timeout=SECONDS | st.just(VISIBILITY_MAX_S))
     def change_visibility(self, chosen: int, timeout: int) -> None:
-        message, receipt = self.handles[chosen % len(self.handles)]
+        message, receipt = self.handles[-1 - chosen % len(self.handles)]
         is_too_long = self.now + timeout * SECOND > message.received + VISIBILITY_MAX_S * SECOND
         refusal = self.real.refusal(c.ChangeVisibility(LANE, receipt, timeout))
         assert refusal is None or isinstance(refusal, InvalidParameterValue)
@@ -140,9 +154,12 @@ class StandardQueue(RuleBasedStateMachine):
         delay=st.sampled_from([0, 0, 4]),
         retention=st.sampled_from([60, 600, 6000]),
         ttl=st.sampled_from([0, 0, 40]),
+        is_meant=SELDOM,
     )
-    def reconfigure(self, visibility: int, delay: int, retention: int, ttl: int) -> None:
+    def reconfigure(self, visibility: int, delay: int, retention: int, ttl: int, is_meant: bool) -> None:
         """Shortening the retention ends messages for good: lengthening it again must not matter to the model."""
+        if not is_meant:
+            return
         self.forget_what_is_over()
         self.config = LaneConfig(
             version=self.config.version + 1,
@@ -161,23 +178,24 @@ class StandardQueue(RuleBasedStateMachine):
         if any(self.is_over(each) for each in self.may_be_there()):
             self.purge()
 
-    @rule()
+    @rule(is_meant=SELDOM)
+    def purge_seldom(self, is_meant: bool) -> None:
+        if is_meant:
+            self.purge()
+
     def purge(self) -> None:
         self.real.do(c.Purge(LANE, "q"))
         for message in self.messages:
             message.is_deleted = True
 
-    @rule()
-    def windows_are_dropped(self) -> None:
-        self.real.drop_windows()
-
     @rule(chosen=st.integers(0, 1000))
     def restart(self, chosen: int) -> None:
         self.real.restart(lambda count: chosen % count)
 
-    @rule()
-    def snapshot(self) -> None:
-        self.real.log.keep_snapshot()
+    @rule(what=st.sampled_from(["drop", "compact", "snapshot"]))
+    def housekeeping(self, what: str) -> None:
+        chores = {"drop": self.real.drop_windows, "compact": self.real.compact}
+        chores.get(what, self.real.log.keep_snapshot)()
 
     # what holds after every step
 

@@ -110,6 +110,19 @@ class MemoryLog:
             return found[: need.count_max], found[need.count_max - 1].seq
         return found, need.last
 
+    def messages_before(self, end: Lsn) -> list[tuple[Header, Message]]:
+        """What compaction finds in an old segment, lane by lane."""
+        found = [each for headers in self._headers.values() for each in headers.items() if each[0] < end]
+        return [(header, self.message(lsn)) for lsn, header in found]
+
+    def forget_before(self, end: Lsn) -> None:
+        """The segments up to here are removed: nothing in them can be read any more."""
+        for lsn in [lsn for lsn in self._messages if lsn < end]:
+            del self._messages[lsn], self._epochs[lsn]
+        for headers in self._headers.values():
+            for lsn in [lsn for lsn in headers if lsn < end]:
+                del headers[lsn]
+
     # Crashes
 
     def lose_power(self) -> None:
