@@ -1,0 +1,214 @@
+"""What the checkers know: letters that were sent, places they were seen at, lanes and what was done to them.
+
+A dumb account, kept from requests and replies only. Where an outcome is not known, it assumes whatever excuses more.
+"""
+
+from bisect import insort
+from typing import Final
+
+from holdfast.core.types import LaneConfig, LaneId
+from tests.sim.queues import Queue
+from tests.sim.request import Request
+from tests.sim.world import SECOND
+
+FOREVER: Final = 1 << 62
+Identity = tuple[int, int]  # lane, sequence number
+
+
+class Letter:
+    """One attempt to send. Its content exists once, so it can be recognised wherever it turns up."""
+
+    __slots__ = (
+        "begun",
+        "content",
+        "delay_s",
+        "deleted_at",
+        "ended",
+        "group",
+        "is_acked",
+        "is_delete_tried",
+        "is_drained",
+        "is_received",
+        "key",
+        "lane",
+        "left",
+        "number",
+        "own_begun",
+        "own_ended",
+        "place",
+        "seq",
+        "ttl_s",
+    )
+
+    def __init__(self, number: int, lane: LaneId, content: bytes, *, group: str, key: str, delay_s: int, ttl_s: int):
+        self.number = number
+        self.lane = lane
+        self.content = content
+        self.group = group
+        self.key = key  # of its deduplication; empty: none
+        self.delay_s = delay_s
+        self.ttl_s = ttl_s
+        self.begun = 0
+        self.ended = FOREVER  # it was decided before, if at all
+        self.own_begun = 0
+        self.own_ended = FOREVER
+        self.is_acked = False
+        self.seq = 0  # as acknowledged
+        self.place: Identity | None = None  # where it was seen last
+        self.left: dict[Identity, int] = {}  # places it moved on from -> when that was known
+        self.is_delete_tried = False
+        self.deleted_at = FOREVER  # an acknowledged delete that certainly met it
+        self.is_received = False
+        self.is_drained = False
+
+
+class Holding:
+    """A message at its place in a lane, once it was seen there."""
+
+    __slots__ = (
+        "attempt",
+        "change_ended",
+        "changes_open",
+        "count",
+        "deleted_at",
+        "granted",
+        "letter",
+        "number",
+        "seen_at",
+        "until",
+    )
+
+    def __init__(self, letter: Letter) -> None:
+        self.letter = letter
+        self.count = 0
+        self.seen_at = 0  # when `count` was answered
+        self.number = 0  # of the receive that has it
+        self.until = 0  # it is certainly in flight before this instant, unless it was deleted
+        self.granted = 0  # when the receive behind `until` had begun
+        self.attempt = ""
+        self.changes_open = 0
+        self.change_ended = -1
+        self.deleted_at = FOREVER
+
+
+class Row:
+    """A place in a FIFO group."""
+
+    __slots__ = ("letter", "seq")
+
+    def __init__(self, seq: int, letter: Letter) -> None:
+        self.seq = seq
+        self.letter = letter
+
+    def __lt__(self, other: "Row") -> bool:
+        return self.seq < other.seq
+
+
+class LaneAccount:
+    def __init__(self, queue: Queue) -> None:
+        self.queue = queue
+        self.is_fifo = queue.is_fifo
+        self.is_once = queue.config.at_most_once
+        self.configs: list[LaneConfig] = []
+        self.targets: dict[int, None] = {}  # lanes that messages may leave for
+        self.holdings: dict[int, Holding] = {}
+        self.acked: dict[int, list[Letter]] = {}
+        self.ids: dict[int, tuple[int, int]] = {}  # sequence number -> epoch and lsn, which make the MessageId
+        self.groups: dict[str, list[Row]] = {}
+        self.newest: tuple[int, int] = (-1, 0)  # (when it was answered, sequence number) of the latest send
+        self.clears_open = 0  # purges and deletions of the queue
+        self.cleared_at = -1
+        self.receives_open = 0
+        self.receives_unknown = 0
+        self.unknown_count = 0  # messages that receives of unknown outcome may have taken
+        self.is_left_by_tasks = False
+        self.configure(queue.config)
+
+    def configure(self, config: LaneConfig) -> None:
+        self.configs.append(config)
+        if config.redrive is not None:
+            self.targets[config.redrive.target.lane] = None
+
+    def is_maybe_cleared_since(self, instant: int) -> bool:
+        return self.clears_open > 0 or self.cleared_at >= instant
+
+    @property
+    def is_simple(self) -> bool:
+        """Messages never leave it for another lane."""
+        return not self.targets and not self.is_left_by_tasks
+
+    @property
+    def visibility(self) -> int:
+        return min(config.visibility_timeout_s for config in self.configs) * SECOND
+
+    @property
+    def delay(self) -> int:
+        return min(config.delay_s for config in self.configs) * SECOND
+
+    @property
+    def receives_max(self) -> int:
+        return min((config.redrive.receives_max for config in self.configs if config.redrive), default=1 << 30)
+
+    def life(self, letter: Letter) -> int:
+        """A message may be gone by itself when it has been here for so long."""
+        own = [letter.ttl_s] if letter.ttl_s else []
+        own += [config.time_to_live_s for config in self.configs if config.time_to_live_s]
+        return min([config.retention_s for config in self.configs] + own) * SECOND
+
+    def enter_group(self, seq: int, letter: Letter) -> None:
+        rows = self.groups.setdefault(letter.group, [])
+        row = Row(seq, letter)
+        if rows and not rows[-1] < row:
+            if all(each.seq != seq for each in rows):
+                insort(rows, row)
+        else:
+            rows.append(row)
+
+
+class Account:
+    def __init__(self) -> None:
+        self.lanes: dict[int, LaneAccount] = {}
+        self.letters: list[Letter] = []
+        self.by_key: dict[tuple[int, str], list[Letter]] = {}
+        self.is_draining = False
+
+    def add_queue(self, queue: Queue) -> None:
+        self.lanes[queue.lane] = LaneAccount(queue)
+
+    def add_letter(self, letter: Letter) -> None:
+        self.letters.append(letter)
+        if letter.key:
+            self.by_key.setdefault((letter.lane, letter.key), []).append(letter)
+
+    def reachable(self, lane: int) -> list[int]:
+        """The lane, and where its messages may have been brought."""
+        found = {lane: None}
+        todo = [lane]
+        while todo:
+            for target in self.lanes[todo.pop()].targets:
+                if target not in found:
+                    found[target] = None
+                    todo.append(target)
+        return list(found)
+
+    def letter_of(self, content: bytes) -> Letter | None:
+        """By its content, which has to be the same byte for byte."""
+        number, _, _ = content.partition(b":")
+        if not number.isdigit() or int(number) >= len(self.letters):
+            return None
+        letter = self.letters[int(number)]
+        return letter if letter.content == content else None
+
+    def is_maybe_cleared(self, letter: Letter) -> bool:
+        lanes = (self.lanes[lane] for lane in self.reachable(letter.lane))
+        return any(lane.is_maybe_cleared_since(letter.begun) for lane in lanes)
+
+    def is_maybe_over(self, letter: Letter, now: int) -> bool:
+        """By retention or time to live. Cluster time is never faster than the simulation's."""
+        lives = (self.lanes[lane].life(letter) for lane in self.reachable(letter.lane))
+        return now - letter.begun >= min(lives)
+
+
+def lane_of(request: Request) -> int:
+    lane: int = request.command.lane  # type: ignore[union-attr]
+    return lane

@@ -1,0 +1,42 @@
+"""The clocks of a host.
+
+`elapsed` is its CLOCK_BOOTTIME: it never jumps and does not stop while a process is paused. Wall time jumps as it
+likes; it may be stored and shown and must decide nothing.
+"""
+
+from typing import Final
+
+from holdfast.core.types import Instant, WallMs
+from tests.sim.world import World
+
+_WALL_START: Final = 1_700_000_000_000
+
+
+class Clock:
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._jump_ms = 0
+
+    def elapsed(self) -> int:
+        return self._world.now
+
+    def wall(self) -> WallMs:
+        return WallMs(_WALL_START + self._world.now // 1000 + self._jump_ms)
+
+    def jump(self, milliseconds: int) -> None:
+        self._jump_ms += milliseconds
+
+
+class OwnTime:
+    """A shard's cluster time as its process counts it: the last stamp it knew, plus what has elapsed since."""
+
+    def __init__(self, clock: Clock, last: Instant) -> None:
+        self._clock = clock
+        self._offset = last - clock.elapsed()
+
+    def now(self) -> Instant:
+        return Instant(self._clock.elapsed() + self._offset)
+
+    def until(self, instant: Instant) -> int:
+        """Microseconds from now; 0 when it has passed."""
+        return max(0, instant - self.now())

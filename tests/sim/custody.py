@@ -1,0 +1,118 @@
+"""Who has which message: I1, I2 and I7, and that at-most-once means once.
+
+Everything that was acknowledged and that nothing accounts for must come out when the queues are drained at the end.
+"""
+
+from holdfast.core.command import Accepted, Delivery
+from holdfast.core.errors import HoldfastError
+from tests.sim.account import Account, LaneAccount, Letter, lane_of
+from tests.sim.request import ANSWERED, UNKNOWN, Request
+from tests.sim.tally import Tally
+from tests.sim.world import World
+
+
+class Custody:
+    def __init__(self, world: World, account: Account, tally: Tally) -> None:
+        self._world = world
+        self._account = account
+        self._tally = tally
+
+    def send_begun(self, request: Request) -> None:
+        letter: Letter = request.about
+        letter.begun, letter.own_begun = request.begun, request.own_begun
+
+    def send_ended(self, request: Request) -> None:
+        letter: Letter = request.about
+        letter.ended = request.ended
+        if isinstance(request.answer, Accepted):
+            letter.is_acked, letter.seq = True, request.answer.seq
+            self._account.lanes[letter.lane].acked.setdefault(letter.seq, []).append(letter)
+
+    def send_abandoned(self, request: Request) -> None:
+        letter: Letter = request.about
+        letter.ended = request.ended
+
+    # Receives
+
+    def received(self, request: Request, delivery: Delivery) -> list[Letter]:
+        """The letters in it, each recognised by its content."""
+        lane = self._account.lanes[lane_of(request)]
+        letters = []
+        for delivered, (content, _) in zip(delivery.messages, request.contents, strict=True):
+            letter = self._account.letter_of(content)
+            where = f"{lane.queue.name} #{delivered.header.seq}"
+            self._tally.check("I2", letter is not None, f"{where}: nobody sent {content[:40]!r}")
+            assert letter is not None
+            letters.append(letter)
+            self._check_way(letter, lane, delivered.header.seq, request)
+            self._check_committed(letter, request, where)
+            if lane.is_once:
+                self._tally.check("I9", not letter.is_received, f"{where}: at most once, and received twice")
+            letter.is_received = True
+            letter.is_drained = letter.is_drained or self._account.is_draining
+        return letters
+
+    def _check_way(self, letter: Letter, lane: LaneAccount, seq: int, request: Request) -> None:
+        place = (lane.queue.lane, seq)
+        is_known = letter.place == place
+        is_way = is_known or lane.queue.lane in self._account.reachable(letter.lane)
+        self._tally.check("I2", is_way, f"letter {letter.number} cannot have come to {lane.queue.name}")
+        left = letter.left.get(place)
+        is_double = left is not None and request.begun > left
+        self._tally.check("I2", not is_double, f"letter {letter.number} is at {place} and at {letter.place}")
+        if not is_known:
+            if letter.place is not None:
+                letter.left[letter.place] = request.ended
+            letter.place = place
+
+    def _check_committed(self, letter: Letter, request: Request, where: str) -> None:
+        """A message is handed out only after its send is committed, so after its own reply could leave."""
+        is_committed = letter.ended < request.ended
+        self._tally.check("I7", is_committed, f"{where}: handed out before it was committed")
+
+    # The end
+
+    def settle(self) -> None:
+        """I1, when everything has been drained."""
+        missing_once: dict[int, int] = {}
+        for lane in self._account.lanes.values():
+            for seq, letters in sorted(lane.acked.items()):
+                if self._is_accounted(letters):
+                    self._tally.counts["I1"] += 1
+                elif lane.is_once:
+                    missing_once[lane.queue.lane] = missing_once.get(lane.queue.lane, 0) + 1
+                else:
+                    self._tally.check("I1", False, self._story(lane, seq, letters))
+        for lane_id, count in missing_once.items():
+            lane = self._account.lanes[lane_id]
+            text = f"{count} messages of {lane.queue.name} are gone; unknown receives took {lane.unknown_count} at most"
+            self._tally.check("I1", count <= lane.unknown_count, text)
+
+    def _is_accounted(self, letters: list[Letter]) -> bool:
+        """Any of those that share the acknowledged place: which one was first may be unknown."""
+        first = letters[0]
+        same = [each for each in self._account.by_key.get((first.lane, first.key), ()) if not each.is_acked]
+        return any(self._has_excuse(letter) for letter in [*letters, *same])
+
+    def _has_excuse(self, letter: Letter) -> bool:
+        account = self._account
+        if letter.is_drained or letter.is_delete_tried:
+            return True
+        if account.lanes[letter.lane].is_once and letter.is_received:
+            return True
+        return account.is_maybe_cleared(letter) or account.is_maybe_over(letter, self._world.now)
+
+    def _story(self, lane: LaneAccount, seq: int, letters: list[Letter]) -> str:
+        numbers = [letter.number for letter in letters]
+        letter = letters[0]
+        return (
+            f"{lane.queue.name} #{seq} (letters {numbers}) was acknowledged at {letter.ended} and is gone; "
+            f"last seen at {letter.place}, received: {letter.is_received}"
+        )
+
+
+def is_effective(request: Request) -> bool:
+    """It happened, or may have."""
+    if request.fate == UNKNOWN:
+        return True
+    return request.fate == ANSWERED and not isinstance(request.answer, HoldfastError)

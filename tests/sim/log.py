@@ -1,0 +1,55 @@
+"""The simulator's own reading of the log's bytes, written from docs/FORMATS.md and not from the core.
+
+Used where the core must not be its own witness: stamps that frames carry, and which bytes are known to be durable.
+"""
+
+import struct
+from collections.abc import Iterator
+from typing import Final
+
+import google_crc32c
+import msgspec
+
+SECTOR: Final = 512
+_FRAME = struct.Struct("<IIIIIQqQQ")
+_HEADER = struct.Struct("<8sIIQQIqQ")
+
+
+class FrameSeen(msgspec.Struct, frozen=True):
+    offset: int
+    length: int  # without padding
+    epoch: int
+    first: int
+    count: int
+    time: int
+    durable: int
+
+    @property
+    def last(self) -> int:
+        return self.first + self.count - 1
+
+
+def frames(data: bytes | bytearray, start: int = SECTOR) -> Iterator[FrameSeen]:
+    """From `start` on, as long as they are whole."""
+    at = start
+    while at + _FRAME.size <= len(data):
+        length, crc, _, epoch, count, first, time, _, durable = _FRAME.unpack_from(data, at)
+        if length < _FRAME.size or at + length > len(data):
+            return
+        if google_crc32c.value(bytes(data[at + 8 : at + length])) != crc:
+            return
+        yield FrameSeen(at, length, epoch, first, count, time, durable)
+        at += -(-length // SECTOR) * SECTOR
+
+
+def stamp_of_write(offset: int, data: bytes) -> int:
+    """The cluster time of the first frame in a write to a segment."""
+    at = SECTOR if offset == 0 else 0
+    return int(_FRAME.unpack_from(data, at)[6])
+
+
+def header_durable(data: bytes | bytearray) -> int:
+    """What a segment's header declares durable; -1 when there is none."""
+    if len(data) < SECTOR or data[:8] != b"HFSEGMNT":
+        return -1
+    return int(_HEADER.unpack_from(data)[7])

@@ -1,0 +1,55 @@
+"""A client's request on its way, and what became of it. Its history is what the checkers judge."""
+
+from typing import Any, Protocol
+
+from holdfast.core.command import Answer, Command
+from holdfast.core.errors import HoldfastError
+
+OPEN, ANSWERED, REFUSED, UNKNOWN = "open", "answered", "refused", "unknown"
+
+
+class Asker(Protocol):
+    """Whoever sends requests. `told` comes once, when the fate is not OPEN any more as far as the asker can see."""
+
+    def told(self, request: "Request", fate: str) -> None: ...
+
+
+class Request:
+    """`begun` and `ended` are the instants at the host: it was decided somewhere between. `own_*`: cluster time there.
+
+    REFUSED: it never reached a shard. UNKNOWN: the process died with it.
+    """
+
+    __slots__ = (
+        "about",
+        "answer",
+        "asker",
+        "begun",
+        "command",
+        "contents",
+        "ended",
+        "fate",
+        "number",
+        "own_begun",
+        "own_ended",
+        "shard",
+        "wait_s",
+    )
+
+    def __init__(self, asker: Asker, shard: int, command: Command, *, about: Any = None, wait_s: int = 0) -> None:
+        self.asker = asker
+        self.shard = shard
+        self.command = command
+        self.about = about
+        self.wait_s = wait_s
+        self.number = 0
+        self.fate = OPEN
+        self.begun = self.ended = 0
+        self.own_begun = self.own_ended = 0
+        self.answer: Answer | HoldfastError | None = None
+        self.contents: list[tuple[bytes, bytes]] = []  # of a delivery: content and MessageId of each message
+
+    @property
+    def is_done(self) -> bool:
+        """It was answered, and not by a refusal."""
+        return self.fate == ANSWERED and not isinstance(self.answer, HoldfastError)

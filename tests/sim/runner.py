@@ -1,0 +1,357 @@
+"""One shard in one life of a process: what a shell does around the core's Primary, in virtual time.
+
+Recovery, then turns: commands are decided, one flush is under way, replies leave when the core gives them out. Beside
+that, as machines that yield file operations: spare segments, indexes, snapshots, removal, compaction, cold reads.
+"""
+
+import errno
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any, Final
+
+from holdfast.core.codec import Cipher, decode_message
+from holdfast.core.command import Arrive, ArriveReply, Command, Delivery, Handover, Need, Settle
+from holdfast.core.compaction import Compaction, pick
+from holdfast.core.errors import CorruptLog
+from holdfast.core.files import FileOp, Read, Work, Write
+from holdfast.core.index import SegmentIndex
+from holdfast.core.journal import IndexNeeded, Location
+from holdfast.core.outbox import Entry
+from holdfast.core.primary import Outgoing, Primary
+from holdfast.core.receipt import message_id_bytes
+from holdfast.core.record import NO_DIGEST, Message, Sent
+from holdfast.core.recovery import Recovered, recover
+from holdfast.core.segment import key_path
+from holdfast.core.segment_files import load_index, prepare_segment
+from holdfast.core.shard import Shard
+from holdfast.core.snapshot import advance_snapshot, remove_old
+from holdfast.core.types import Header, LaneId, Lsn, ShardId
+from tests.sim.cipher import KEY_BYTES, SimCipher, unwrap, wrap
+from tests.sim.clock import OwnTime
+from tests.sim.log import stamp_of_write
+from tests.sim.request import Request
+from tests.sim.world import MS, SECOND, Violation
+
+if TYPE_CHECKING:
+    from tests.sim.host import Host, Process
+
+INDEXES_MAX: Final = 4  # of sealed segments in memory
+LOADS_MAX: Final = 200  # indexes one question may need; more means that it is never answered
+CHORES_EVERY: Final = 150 * MS
+RETRY: Final = SECOND  # a full disk is tried again
+
+
+class Settling:
+    """Token of a hand-over: its answer goes back to the source shard."""
+
+    def __init__(self, source: ShardId) -> None:
+        self.source = source
+
+
+class Runner:
+    def __init__(self, process: "Process", host: "Host", shard: ShardId) -> None:
+        self.process = process
+        self.host = host
+        self.world = host.world
+        self.shard = shard
+        self.inbox: list[Request] = []
+        self.is_ready = False
+        self._indexes: dict[str, SegmentIndex] = {}  # least recently loaded first
+        self._ciphers: dict[str, Cipher] = {}
+        self._internal: list[tuple[Command, Any]] = []
+        self._is_waking = False
+        self._is_handing = False
+        self._is_sparing = False
+        self._alarm_at = 0
+        self._stamp = 0
+        self._snapshot_lsn = Lsn(0)
+        self._compacted_at = Lsn(0)
+        self._compacted: dict[str, None] = {}
+
+    # Start
+
+    def recover(self) -> None:
+        plan = self.host.plan
+        work = recover(
+            self.shard,
+            machine=Shard,
+            identity=b"sim",
+            segment_bytes=plan.segment_bytes,
+            reserve_bytes=plan.reserve_bytes,
+        )
+        self.process.run(self.shard, work, self._recovered)
+
+    def _recovered(self, recovered: Recovered[Shard]) -> None:
+        self.primary = Primary(recovered.shard, recovered.journal)
+        self.journal = recovered.journal
+        self.time = OwnTime(self.host.clock, self.journal.stamp)
+        self.host.witness.recovered(self.host, self.shard, self.primary)
+        self.world.note(f"{self.shard} recovered lsn {self.journal.appended} torn {recovered.torn_bytes}")
+        self._prepare_spare()
+
+    def _serve(self) -> None:
+        self.is_ready = True
+        self.process.call(self.world.between(0, CHORES_EVERY), self._do_chores)
+        self.wake()
+
+    # The loop
+
+    def wake(self) -> None:
+        """A turn follows, when all that arrives meanwhile is there."""
+        if not self._is_waking:
+            self._is_waking = True
+            self.process.call(self.world.between(20, 200), self._turn)
+
+    def _turn(self) -> None:
+        self._is_waking = False
+        own, wall = self.time.now(), self.host.clock.wall()
+        primary = self.primary
+        inbox, self.inbox = self.inbox, []
+        for request in inbox:
+            request.begun, request.own_begun = self.world.now, own
+            self.host.witness.begun(request)
+            primary.submit(request.command, request, own, wall, wait_s=request.wait_s)
+        internal, self._internal = self._internal, []
+        for command, token in internal:
+            primary.submit(command, token, own, wall)
+        primary.tick(own, wall)
+        self._flush()
+        self._after()
+
+    def tell(self, command: Command, token: Any) -> None:
+        """A command from inside the host."""
+        self._internal.append((command, token))
+        self.wake()
+
+    def cancel(self, request: Request) -> None:
+        self.inbox = [each for each in self.inbox if each is not request]
+        self.primary.cancel(request)
+
+    def _flush(self) -> None:
+        operations = self.primary.flush()
+        if operations:
+            written = next(op for op in operations if isinstance(op, Write))
+            self._stamp = stamp_of_write(written.offset, written.data)
+            self.process.run(self.shard, _in_turn(operations), self._synced)
+
+    def _synced(self, _: None) -> None:
+        self.primary.synced()
+        self.host.witness.synced(self.host, self.shard, self.primary, self._stamp)
+        self.primary.tick(self.time.now(), self.host.clock.wall())
+        self._flush()
+        self._after()
+
+    def _after(self) -> None:
+        primary = self.primary
+        for token, answer in primary.replies():
+            self._reply(token, answer)
+        for need in primary.needs():
+            self.process.run(self.shard, self._headers(need), lambda _: None)
+        if primary.shard.outboxes:
+            self._send_outgoing()
+        if self.journal.wants_spare() and not self._is_sparing:
+            self._prepare_spare()
+        self._arm()
+
+    def _arm(self) -> None:
+        """One alarm, moved only when it would ring too late."""
+        deadline = self.primary.deadline()
+        if deadline is None:
+            return
+        at = self.world.now + self.time.until(deadline)
+        if not self.world.now <= self._alarm_at <= at:
+            self._alarm_at = at
+            self.process.call(at - self.world.now, self._ring, at)
+
+    def _ring(self, at: int) -> None:
+        if at == self._alarm_at:
+            self._alarm_at = -1
+            self.wake()
+
+    # Replies
+
+    def _reply(self, token: Any, answer: Any) -> None:
+        if isinstance(token, Settling):
+            if isinstance(answer, ArriveReply):
+                self._settle(token.source, answer)
+            return
+        request: Request = token
+        request.own_ended = self.time.now()
+        request.answer = answer
+        if isinstance(answer, Delivery) and answer.messages:
+            lane: LaneId = request.command.lane  # type: ignore[union-attr]
+            headers = [each.header for each in answer.messages]
+            messages = self.process.run_now(self.shard, self._messages([(lane, each.at) for each in headers]))
+            pairs = zip(headers, messages, strict=True)
+            request.contents = [(message.content, self._message_id(header, message)) for header, message in pairs]
+        self.process.answer(request)
+
+    def _message_id(self, header: Header, message: Message) -> bytes:
+        if isinstance(message, Sent) or message.message_id == NO_DIGEST:
+            return message_id_bytes(self.shard, header.epoch, header.lsn)
+        return message.message_id
+
+    # Reads. Those of a delivery take no time here, so that checkers see replies in the order of their decisions.
+
+    def _messages(self, wanted: list[tuple[LaneId, Lsn]]) -> Work[list[Message]]:
+        messages = []
+        for lane, at in wanted:
+            place = yield from self._locate(lane, at)
+            data = yield Read(place.path, place.offset, place.length)
+            cipher = yield from self._cipher(place.stem)
+            try:
+                messages.append(decode_message(data, place.epoch, at, cipher=cipher))
+            except ValueError as problem:
+                raise CorruptLog(f"{place.path} byte {place.offset}: {problem}") from problem
+        return messages
+
+    def _locate(self, lane: LaneId, at: Lsn) -> Work[Location]:
+        while isinstance(place := self.journal.locate(lane, at, self._indexes), IndexNeeded):
+            yield from self._load_index(place.stem)
+        return place
+
+    def _headers(self, need: Need) -> Work[None]:
+        loads = 0
+        while isinstance(found := self.journal.headers(need, self._indexes), IndexNeeded):
+            yield from self._load_index(found.stem)
+            loads += 1
+            if loads > LOADS_MAX:
+                raise Violation("liveness", f"{need} asks for more indexes than memory holds, again and again")
+        self.primary.loaded(need, found.headers, found.upto, self.time.now(), self.host.clock.wall())
+        self.wake()
+
+    def _load_index(self, stem: str) -> Work[None]:
+        segment = next(each for each in self.journal.segments if each.stem == stem)
+        index = yield from load_index(self.shard, segment)
+        if len(self._indexes) >= INDEXES_MAX:
+            del self._indexes[next(iter(self._indexes))]
+        self._indexes[stem] = index
+
+    def _cipher(self, stem: str) -> Work[Cipher]:
+        cipher = self.journal.ciphers.get(stem) or self._ciphers.get(stem)
+        if cipher is None:
+            path = key_path(stem)
+            cipher = SimCipher(unwrap((yield Read(path, 0, 1024)), path), self.host.seals)
+            self._ciphers[stem] = cipher
+        return cipher
+
+    # Moves between shards
+
+    def _send_outgoing(self) -> None:
+        if self._is_handing:
+            return
+        due = self.primary.outgoing(self.time.now())
+        if due:
+            self._is_handing = True
+            wanted = [(each.entry.lane, each.entry.header.at) for each in due]
+            self.process.run(self.shard, self._messages(wanted), lambda messages: self._depart(due, messages))
+
+    def _depart(self, due: list[Outgoing], messages: list[Message]) -> None:
+        self._is_handing = False
+        world, plan = self.world, self.host.plan
+        delay = world.between(100, 2 * MS)
+        for outgoing, message in zip(due, messages, strict=True):
+            handover = outgoing.handover(message)
+            delay += 1
+            for _ in range(1 + world.chance(plan.hand_over_twice)):
+                if world.chance(plan.hand_over_loss) and not self.host.is_healed:
+                    world.fault("hand-over lost")
+                    continue
+                late = world.between(0, 3 * SECOND) if world.chance(plan.hand_over_twice / 4) else 0
+                self.process.call(delay + late, self._arrive, handover, outgoing.entry)
+
+    def _arrive(self, handover: Handover, entry: Entry) -> None:
+        target = self.process.runners[entry.target.shard]
+        if target.is_ready:
+            target.tell(Arrive(handover), Settling(self.shard))
+
+    def _settle(self, source: ShardId, reply: ArriveReply) -> None:
+        world, plan = self.world, self.host.plan
+        if world.chance(plan.hand_over_loss) and not self.host.is_healed:
+            world.fault("hand-over lost")
+            return
+        settle = Settle(reply.target, reply.number, reply.is_refused)
+        for _ in range(1 + world.chance(plan.hand_over_twice)):
+            self.process.call(world.between(100, 2 * MS), self.process.runners[source].tell, settle, None)
+
+    # Spares
+
+    def _prepare_spare(self) -> None:
+        self._is_sparing = True
+        number = self.journal.start_spare()
+        key = self.world.rng.randbytes(KEY_BYTES)
+        work = prepare_segment(number, key=wrap(key), size=self.host.plan.segment_bytes)
+        self.process.run(self.shard, work, lambda is_made: self._spare(is_made, key))
+
+    def _spare(self, is_made: bool, key: bytes) -> None:
+        self.journal.end_spare(SimCipher(key, self.host.seals) if is_made else None)
+        if is_made:
+            self._is_sparing = False
+        else:
+            self.process.call(RETRY, self._prepare_spare)
+        if not self.is_ready:
+            self._serve()
+
+    # Indexes, snapshots, removal, compaction
+
+    def _do_chores(self) -> None:
+        self.process.run(self.shard, self._chores(), self._chores_done)
+
+    def _chores_done(self, is_full: bool) -> None:
+        delay = RETRY if is_full else self.world.between(CHORES_EVERY // 2, CHORES_EVERY * 2)
+        self.process.call(delay, self._do_chores)
+
+    def _chores(self) -> Work[bool]:
+        """One after the other. Answers whether the disk was full; then it is tried again later."""
+        try:
+            yield from self._write_indexes()
+            yield from self._advance_snapshot()
+            yield from self._compact()
+        except OSError as problem:
+            if problem.errno != errno.ENOSPC:
+                raise
+            return True
+        return False
+
+    def _write_indexes(self) -> Work[None]:
+        for stem in self.journal.sealed_without_index():
+            yield from self.journal.write_index(stem)
+            self.journal.indexed(stem)
+
+    def _advance_snapshot(self) -> Work[None]:
+        upto = self.journal.sealed_upto()
+        fresh = [each for each in self.journal.segments if self._snapshot_lsn < each.last <= upto]
+        if len(fresh) < self.host.plan.snapshot_every:
+            return
+        advanced = yield from advance_snapshot(self.shard, upto, machine=Shard)
+        self._snapshot_lsn = upto
+        if advanced is None:
+            return
+        self.world.note(f"{self.shard} snapshot {advanced.lsn} removes {len(advanced.stems)}")
+        self.world.count("snapshots")
+        self.world.count("segments removed", len(advanced.stems))
+        for stem in advanced.stems:
+            self.journal.forget(stem)
+            self._indexes.pop(stem, None)
+        yield from remove_old(advanced)
+
+    def _compact(self) -> Work[None]:
+        if self.journal.appended == self._compacted_at:
+            return  # nothing has changed
+        segment = pick(self.journal.segments, self.primary.shard.live, done=self._compacted)
+        if segment is None:
+            self._compacted_at = self.journal.appended
+            return
+        cipher = yield from self._cipher(segment.stem)
+        compaction = Compaction(self.shard, segment, cipher=cipher, is_alive=self.primary.shard.is_alive)
+        is_over = False
+        while not is_over:
+            step = yield from compaction.step()
+            is_over = step.is_over
+            if step.compact is not None:
+                self.tell(step.compact, None)
+                self.world.count("compactions")
+        self._compacted[segment.stem] = None
+
+
+def _in_turn(operations: tuple[FileOp, ...]) -> Generator[FileOp, Any, None]:
+    yield from operations
