@@ -3,7 +3,10 @@
 from collections.abc import Callable
 from typing import Protocol
 
+from holdfast.core.errors import HoldfastError
 from holdfast.frontend.caller import Caller
+from holdfast.protocol import json
+from holdfast.protocol.xml import Wording
 
 REASONS = {
     200: "OK",
@@ -36,7 +39,7 @@ class Heads:
     """The unchanging parts of answers. `turn_to` is called once a second, so that nothing formats a date per
     request."""
 
-    __slots__ = ("_boot", "_common", "_count", "_ok")
+    __slots__ = ("_boot", "_common", "_count", "_date", "_ok")
 
     def __init__(self, boot: str, date: str) -> None:
         self._boot = boot  # makes request ids of different processes differ
@@ -44,6 +47,7 @@ class Heads:
         self.turn_to(date)
 
     def turn_to(self, date: str) -> None:
+        self._date = date
         common = f"Date: {date}\r\nContent-Type: application/x-amz-json-1.0\r\nx-amzn-RequestId: {self._boot}"
         self._common = common.encode()
         self._ok = f"HTTP/1.1 200 OK\r\n{common}".encode()
@@ -67,12 +71,38 @@ class Heads:
             b"" if is_head else body,
         )
 
+    def next_id(self) -> str:
+        self._count += 1
+        return f"{self._boot}{self._count:012x}"
+
+    def build_worded(
+        self, status: int, body: bytes, *, content_type: str, request_id: str, is_last: bool, is_head: bool
+    ) -> bytes:
+        """For another dialect than JSON, whose bodies repeat the request's id."""
+        ending = "Connection: close\r\n" if is_last else ""
+        head = (
+            f"HTTP/1.1 {status} {REASONS[status]}\r\nDate: {self._date}\r\nContent-Type: {content_type}\r\n"
+            f"x-amzn-RequestId: {request_id}\r\n{ending}Content-Length: {len(body)}\r\n\r\n"
+        )
+        return head.encode() + (b"" if is_head else body)
+
 
 class Exchange:
     """Owned by its connection until it is answered, which must happen exactly once; an answer to a client that is gone
     is dropped."""
 
-    __slots__ = ("_carrier", "body", "caller", "headers", "is_gone", "is_last", "method", "on_gone", "target")
+    __slots__ = (
+        "_carrier",
+        "body",
+        "caller",
+        "headers",
+        "is_gone",
+        "is_last",
+        "method",
+        "on_gone",
+        "target",
+        "wording",
+    )
 
     def __init__(
         self,
@@ -93,6 +123,7 @@ class Exchange:
         self.is_gone = False
         self.caller: Caller  # set by admission; nothing that needs it comes before
         self.on_gone: Callable[[], None] | None = None  # called when the client leaves before the answer
+        self.wording: Wording | None = None  # of the Query dialect; None: JSON
 
     def source_ip(self) -> str:
         return self._carrier.peer()
@@ -103,11 +134,32 @@ class Exchange:
         return target.partition(b"?")[0].decode("latin-1") if target.count(b"/") >= 2 else None
 
     def answer(self, body: bytes) -> None:
-        """Success."""
-        if self.is_last:
+        """Success: a reply in JSON, whatever the dialect."""
+        if self.wording is not None:
+            self._answer_worded(self.wording, body)
+        elif self.is_last:
             self.answer_with(200, body)
         else:
             self._carrier.deliver(self, self._carrier.heads.success(body))
+
+    def _answer_worded(self, wording: Wording, outcome: bytes | HoldfastError) -> None:
+        heads = self._carrier.heads
+        name, is_head = heads.next_id(), self.method == b"HEAD"
+        status = 200 if isinstance(outcome, bytes) else outcome.status
+        body = wording.success(outcome, name) if isinstance(outcome, bytes) else wording.refusal(outcome, name)
+        content_type = wording.content_type
+        answer = heads.build_worded(
+            status, body, content_type=content_type, request_id=name, is_last=self.is_last, is_head=is_head
+        )
+        self._carrier.deliver(self, answer)
+
+    def refuse(self, error: HoldfastError) -> None:
+        """In the exchange's dialect."""
+        if self.wording is not None:
+            self._answer_worded(self.wording, error)
+            return
+        header = b"x-amzn-query-error: " + json.error_header(error) + b"\r\n"
+        self.answer_with(error.status, json.error_body(error), header)
 
     def answer_with(self, status: int, body: bytes, headers: bytes = b"") -> None:
         is_head = self.method == b"HEAD"

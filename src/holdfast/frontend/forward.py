@@ -31,8 +31,7 @@ def fail(exchange: Exchange) -> None:
 
 
 def refuse(exchange: Exchange, error: HoldfastError) -> None:
-    header = b"x-amzn-query-error: " + json.error_header(error) + b"\r\n"
-    exchange.answer_with(error.status, json.error_body(error), header)
+    exchange.refuse(error)
 
 
 def _sent(accepted: Accepted, parcel: Parcel, queue: Queue) -> bytes:

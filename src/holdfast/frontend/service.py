@@ -11,6 +11,7 @@ from holdfast.core import limits, receipt
 from holdfast.core.command import ChangeVisibility, Command, Delete
 from holdfast.core.errors import HoldfastError, InvalidParameterValue, MissingParameter
 from holdfast.core.types import Kind
+from holdfast.frontend import dialect
 from holdfast.frontend.admit import Gate
 from holdfast.frontend.exchange import Exchange
 from holdfast.frontend.forward import (
@@ -61,10 +62,13 @@ class Service:
     def serve(self, exchange: Exchange) -> None:
         """The root of a request: whatever goes wrong becomes its answer."""
         try:
-            if exchange.method != b"POST":
+            target = exchange.headers.get(b"x-amz-target")
+            if target is None:
+                dialect.begin(exchange)
+            elif exchange.method != b"POST":
                 raise UnknownOperation("Send requests with the method POST.")
             exchange.caller = self._gate.admit(exchange)
-            request = actions.decode(exchange.headers.get(b"x-amz-target", b""), exchange.body)
+            request = dialect.decode(exchange) if target is None else actions.decode(target, exchange.body)
             self._gate.authorize(request, exchange)
             self._handlers[type(request)](request, exchange)
         except HoldfastError as error:
@@ -81,7 +85,11 @@ class Service:
     def _send(self, request: actions.SendMessage, exchange: Exchange) -> None:
         queue = self._queue(request.queue_url, exchange)
         parcel = messages.parcel(
-            request, queue.lane, queue.config, sender=exchange.caller.sender, is_plain=b"\\" not in exchange.body
+            request,
+            queue.lane,
+            queue.config,
+            sender=exchange.caller.sender,
+            is_plain=exchange.wording is None and b"\\" not in exchange.body,
         )
         self._backend.submit(queue.shard, parcel.command, SendCall(exchange, parcel, queue))
 
@@ -91,7 +99,7 @@ class Service:
         if queue.config.kind is Kind.FIFO:
             for _, entry in entries:
                 messages.check_fifo(entry, queue.config, is_batch=True)
-        is_plain = b"\\" not in exchange.body
+        is_plain = exchange.wording is None and b"\\" not in exchange.body
         sender = exchange.caller.sender
         parcels = [self._parcel(entry, queue, sender=sender, is_plain=is_plain) for _, entry in entries]
         batches.check_bytes([each.command.size for each in parcels if isinstance(each, messages.Parcel)])
