@@ -11,7 +11,7 @@ FIRST ?= 0
 MUTANTS ?= 4
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check fmt static unit sim sim-timed mutants bench lock
+.PHONY: help setup setup-compat run test check fmt static unit sim sim-timed mutants bench lock
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 10
@@ -36,6 +36,9 @@ $(READY): pyproject.toml requirements.lock
 	$$install -r requirements.lock; \
 	$$install --no-deps --no-build-isolation -e .
 	@touch $@
+
+setup-compat: setup # older clients, each in its own environment in the user's cache folder; tests do it too
+	$(BIN)/python -m tests.process.query_client
 
 run: setup ## serve SQS on 127.0.0.1:9324, messages in ./data
 	$(BIN)/holdfast serve --data ./data --listen 127.0.0.1:9324 --no-auth
