@@ -3,6 +3,7 @@ it prints the names of those that passed, and a traceback for the first one that
 """
 
 import hashlib
+import json
 import sys
 from typing import Any
 
@@ -91,6 +92,41 @@ def a_fifo_queue_numbers_its_messages(sqs: Any) -> None:
     assert int(second["SequenceNumber"]) > int(first["SequenceNumber"])
 
 
+def tags_and_attributes_are_set_and_taken_away(sqs: Any) -> None:
+    url = sqs.create_queue(QueueName="query-set", tags={"team": "r\u00f6d + 1=a@b", "cost": ""})["QueueUrl"]
+    assert sqs.list_queue_tags(QueueUrl=url)["Tags"] == {"team": "r\u00f6d + 1=a@b", "cost": ""}
+    sqs.tag_queue(QueueUrl=url, Tags={"Team": "other"})
+    sqs.untag_queue(QueueUrl=url, TagKeys=["team", "cost"])
+    assert sqs.list_queue_tags(QueueUrl=url)["Tags"] == {"Team": "other"}
+    sqs.untag_queue(QueueUrl=url, TagKeys=["Team"])
+    assert "Tags" not in sqs.list_queue_tags(QueueUrl=url)
+    sqs.set_queue_attributes(QueueUrl=url, Attributes={"DelaySeconds": "5", "VisibilityTimeout": "6"})
+    asked = ["DelaySeconds", "VisibilityTimeout"]
+    shown = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=asked)["Attributes"]
+    assert shown == {"DelaySeconds": "5", "VisibilityTimeout": "6"}, shown
+    sqs.add_permission(QueueUrl=url, Label="one", AWSAccountIds=["111122223333"], Actions=["SendMessage", "PurgeQueue"])
+    policy = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["Policy"])["Attributes"]["Policy"]
+    assert "111122223333" in policy, policy
+    assert "PurgeQueue" in policy, policy
+    sqs.remove_permission(QueueUrl=url, Label="one")
+    assert "Attributes" not in sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["Policy"])
+
+
+def dead_letters_are_moved_back(sqs: Any) -> None:
+    dead = sqs.create_queue(QueueName="query-dead")["QueueUrl"]
+    arn = sqs.get_queue_attributes(QueueUrl=dead, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
+    policy = json.dumps({"deadLetterTargetArn": arn, "maxReceiveCount": 3})
+    source = sqs.create_queue(QueueName="query-source", Attributes={"RedrivePolicy": policy})["QueueUrl"]
+    assert sqs.list_dead_letter_source_queues(QueueUrl=dead)["queueUrls"] == [source]
+    shown = sqs.get_queue_attributes(QueueUrl=source, AttributeNames=["QueueArn"])["Attributes"]
+    task = sqs.start_message_move_task(SourceArn=arn, DestinationArn=shown["QueueArn"], MaxNumberOfMessagesPerSecond=5)
+    assert task["TaskHandle"], task
+    (found,) = sqs.list_message_move_tasks(SourceArn=arn)["Results"]
+    assert found["SourceArn"] == arn, found
+    assert isinstance(found["StartedTimestamp"], int), found
+    assert found["MaxNumberOfMessagesPerSecond"] == 5, found
+
+
 def refusals_have_their_codes(sqs: Any) -> None:
     url = sqs.create_queue(QueueName="query-errors")["QueueUrl"]
     missing = url.replace("query-errors", "nowhere")
@@ -113,6 +149,8 @@ TESTS = (
     a_message_comes_back_as_it_was_sent,
     batches_succeed_and_fail_by_entry,
     a_fifo_queue_numbers_its_messages,
+    tags_and_attributes_are_set_and_taken_away,
+    dead_letters_are_moved_back,
     refusals_have_their_codes,
 )
 

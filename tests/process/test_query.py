@@ -126,6 +126,20 @@ def test_json_for_those_who_accept_it(server: Running, url: str) -> None:
     assert json.loads(reply)["ListQueuesResponse"]["ListQueuesResult"]["queueUrls"] == [url]
 
 
+@pytest.mark.parametrize("action", ["SendMessage", "SendMessageBatch"])
+def test_the_trace_header_of_a_request_goes_with_its_message(server: Running, url: str, action: str) -> None:
+    trace = "Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=1"
+    form = {"MessageBody": "x", "SendMessageBatchRequestEntry.1.Id": "1"}
+    form |= {"SendMessageBatchRequestEntry.1.MessageBody": "x", "Action": action}
+    request = urllib.request.Request(url, urlencode(form).encode(), {"X-Amzn-Trace-Id": trace})
+    with urllib.request.urlopen(request) as reply:
+        assert reply.status == 200
+    with server.client() as sqs:
+        (message,) = sqs.receive_message(QueueUrl=url, MessageSystemAttributeNames=["AWSTraceHeader"])["Messages"]
+        assert message["Attributes"] == {"AWSTraceHeader": trace}
+        sqs.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
+
+
 def test_quotes_sent_in_a_form_come_back_in_json(server: Running, url: str) -> None:
     """What one dialect sends, the other receives: a form has no backslashes, its text still needs escaping."""
     body = 'a "quoted" \\ text\r\n'

@@ -14,6 +14,7 @@ from holdfast.core.errors import (
 )
 from holdfast.core.types import Kind, LaneConfig, LaneId
 from holdfast.protocol import actions, content, messages
+from holdfast.protocol.actions import AttributeValue, SendMessage
 
 LANE = LaneId(7)
 STANDARD = LaneConfig()
@@ -187,3 +188,14 @@ def test_content_of_another_version_is_refused() -> None:
     data = parcel().command.content
     with pytest.raises(ValueError, match="version 9"):
         content.unpack(b"\x09" + data[1:])
+
+
+def test_the_trace_header_of_a_request_is_taken_when_the_message_has_none() -> None:
+    value = AttributeValue(string_value="Root=own", data_type="String")
+    own = SendMessage(message_body="x", message_system_attributes={"AWSTraceHeader": value})
+    assert messages.traced(own, b"Root=1") is own
+    plain = SendMessage(message_body="x")
+    given = messages.traced(plain, b"Root=1").message_system_attributes
+    assert given == {"AWSTraceHeader": AttributeValue(string_value="Root=1", data_type="String")}
+    for unusable in (b"", b"\x01", b"\xff"):
+        assert messages.traced(plain, unusable) is plain

@@ -30,6 +30,7 @@ from holdfast.protocol.actions import UnknownOperation, required
 from holdfast.runtime.rpc import Backend
 
 Handler = Callable[[Any, Exchange], None]
+_TRACE = b"x-amzn-trace-id"
 
 
 class Service:
@@ -84,6 +85,8 @@ class Service:
 
     def _send(self, request: actions.SendMessage, exchange: Exchange) -> None:
         queue = self._queue(request.queue_url, exchange)
+        if _TRACE in exchange.headers:
+            request = messages.traced(request, exchange.headers[_TRACE])
         parcel = messages.parcel(
             request,
             queue.lane,
@@ -96,6 +99,8 @@ class Service:
     def _send_batch(self, request: actions.SendMessageBatch, exchange: Exchange) -> None:
         queue = self._queue(request.queue_url, exchange)
         entries = batches.check(request.entries, "SendMessageBatch")
+        if _TRACE in exchange.headers:
+            entries = [(name, messages.traced(entry, exchange.headers[_TRACE])) for name, entry in entries]
         if queue.config.kind is Kind.FIFO:
             for _, entry in entries:
                 messages.check_fifo(entry, queue.config, is_batch=True)

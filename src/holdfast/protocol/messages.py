@@ -4,6 +4,7 @@ queue's configuration; those that need the queue's state are the core's.
 
 import hashlib
 import re
+from typing import TypeVar
 
 import msgspec
 
@@ -30,6 +31,8 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?").fullmatch
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]").search
 _CONTROLS = bytes(each for each in range(32) if each not in b"\t\n\r")
 _escape = msgspec.json.Encoder().encode
+
+SentT = TypeVar("SentT", bound=Outgoing)
 
 
 class Parcel(msgspec.Struct, frozen=True, gc=False):
@@ -238,6 +241,16 @@ def _time_to_live(attributes: Attributes) -> int | None:
             f"The message attribute '{TIME_TO_LIVE}' must be a Number between 1 and {_TIME_MAX} without a fraction."
         )
     return int(text)
+
+
+def traced(message: SentT, header: bytes) -> SentT:
+    """With the request's header X-Amzn-Trace-Id as its trace header, unless it has one of its own or the header could
+    not be one: tracing must not be what refuses a message."""
+    given, text = message.message_system_attributes or {}, header.decode("latin-1")
+    if given or not (text.isascii() and text.isprintable() and text):
+        return message
+    value = AttributeValue(string_value=text, data_type="String")
+    return msgspec.structs.replace(message, message_system_attributes={"AWSTraceHeader": value})
 
 
 def _trace_header(attributes: Attributes) -> tuple[str, str]:
