@@ -26,7 +26,7 @@ from holdfast.frontend.exchange import Exchange
 from holdfast.frontend.keyring import Keyring
 from holdfast.frontend.locate import Directory, Queue
 from holdfast.frontend.rights import DEMANDS, named
-from holdfast.protocol import names
+from holdfast.protocol import actions, names
 from holdfast.protocol.names import Site
 from holdfast.runtime import clock
 from holdfast.stores.identities import DAY_S
@@ -34,6 +34,7 @@ from holdfast.stores.identities import DAY_S
 DECISIONS_MAX = 100_000  # remembered: caller, action, queue
 POLICIES_MAX = 10_000  # parsed documents of queues
 
+_EXTENSIONS = frozenset(action.__name__ for action in actions.EXTENSIONS)  # as policies call them: holdfast:…
 _read_queue_policy = lru_cache(POLICIES_MAX)(parse_queue_policy)
 
 
@@ -148,7 +149,7 @@ class Signatures:
         access = Access(
             caller.account,
             caller.arn,
-            f"sqs:{action}",
+            f"holdfast:{action}" if action in _EXTENSIONS else f"sqs:{action}",
             names.queue_arn(self._directory.site, name),
             source_ip=exchange.source_ip(),
             secure_transport=self._secure_transport,

@@ -6,11 +6,11 @@ Source and destination are both asked for: whoever makes a queue's messages go e
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from holdfast.core.errors import HoldfastError, UnsupportedOperation
+from holdfast.core.errors import HoldfastError, QueueDoesNotExist, UnsupportedOperation
 from holdfast.frontend.caller import Caller
 from holdfast.frontend.exchange import Exchange
 from holdfast.frontend.locate import Directory
-from holdfast.protocol import actions, attributes, names
+from holdfast.protocol import actions, attributes, moves, names
 
 Demand = tuple[str, str]  # action, name of the queue
 Rule = Callable[[Any, Exchange, Directory], Iterator[Demand]]
@@ -60,6 +60,35 @@ def _list(_: Any, exchange: Exchange, directory: Directory) -> Iterator[Demand]:
     yield "ListQueues", ""
 
 
+def _start_move(request: Any, _: Exchange, directory: Directory) -> Iterator[Demand]:
+    """What the task does to the messages, its caller must be allowed to do: without a destination they go back to every
+    queue whose dead letters these are."""
+    source = _at(request.source_arn, "SourceArn", directory)
+    for right in ("StartMessageMoveTask", "ReceiveMessage", "DeleteMessage", "GetQueueAttributes"):
+        yield right, source
+    if request.destination_arn is None:
+        targets = directory.sources_of(source)
+    else:
+        targets = (_at(request.destination_arn, "DestinationArn", directory),)
+    for target in targets:
+        yield "SendMessage", target
+
+
+def _cancel_move(request: Any, _: Exchange, directory: Directory) -> Iterator[Demand]:
+    yield "CancelMessageMoveTask", _at(moves.decode_handle(request.task_handle).source_arn, "SourceArn", directory)
+
+
+def _list_moves(request: Any, _: Exchange, directory: Directory) -> Iterator[Demand]:
+    yield "ListMessageMoveTasks", _at(request.source_arn, "SourceArn", directory)
+
+
+def _at(arn: str | None, parameter: str, directory: Directory) -> str:
+    try:
+        return directory.name_of(moves.check_arn(arn, parameter))
+    except QueueDoesNotExist:
+        raise moves.no_resource(parameter) from None
+
+
 def named(reference: str | None, directory: Directory) -> str:
     return names.queue_name(actions.required(reference, "QueueUrl"), directory.site)
 
@@ -69,4 +98,7 @@ DEMANDS: dict[str, Rule] = {
     "SetQueueAttributes": _set_attributes,
     "GetQueueUrl": _url,
     "ListQueues": _list,
+    "StartMessageMoveTask": _start_move,
+    "CancelMessageMoveTask": _cancel_move,
+    "ListMessageMoveTasks": _list_moves,
 }
