@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import sqlite3
 import time
 import urllib.error
 import urllib.request
@@ -148,6 +149,38 @@ def test_attributes_survive_a_crash(tmp_path: Path) -> None:
         assert len(receive(sqs, dead, WaitTimeSeconds=5)) == 1
 
 
+def test_a_start_gives_lanes_what_the_catalogue_says(tmp_path: Path) -> None:
+    """As after a crash between the two: the lane had learned of a change that nobody was promised."""
+    with running(tmp_path / "data") as server:
+        with server.client() as sqs:
+            sqs.send_message(QueueUrl=make(sqs, "jobs"), MessageBody="x")
+        server.stop()
+    connection = sqlite3.connect(tmp_path / "data" / "catalogue.db")
+    with connection:
+        connection.execute("UPDATE queues SET attributes = ?", ('{"VisibilityTimeout": "0"}',))
+    connection.close()
+    with running(tmp_path / "data") as server, server.client() as sqs:
+        assert len(receive(sqs, "jobs")) == len(receive(sqs, "jobs")) == 1
+
+
+def test_a_change_that_the_catalogue_does_not_take_is_taken_back(tmp_path: Path) -> None:
+    with running(tmp_path / "data") as server, server.client() as sqs:
+        url = make(sqs, "jobs")
+        connection = sqlite3.connect(tmp_path / "data" / "catalogue.db", isolation_level=None)
+        connection.execute("BEGIN IMMEDIATE")
+        changes = {"QueueUrl": url, "Attributes": {"VisibilityTimeout": "0"}}
+        with pytest.raises(ClientError) as caught:
+            sqs.set_queue_attributes(**changes)
+        assert caught.value.response["ResponseMetadata"]["HTTPStatusCode"] == 500
+        connection.execute("ROLLBACK")
+        connection.close()
+        assert attributes(sqs, url, "VisibilityTimeout") == {"VisibilityTimeout": "30"}
+        sqs.send_message(QueueUrl=url, MessageBody="x")
+        assert (len(receive(sqs, url)), len(receive(sqs, url))) == (1, 0)
+        sqs.set_queue_attributes(**changes)
+        assert attributes(sqs, url, "VisibilityTimeout") == {"VisibilityTimeout": "0"}
+
+
 # tags and permissions
 
 
@@ -258,6 +291,19 @@ def test_a_source_works_on_when_its_dead_letter_queue_is_gone(tmp_path: Path) ->
         dead = make(sqs, "dead")  # the policy speaks of a name: a new queue of that name takes the letters
         assert receive(sqs, url) == []
         assert len(receive(sqs, dead, WaitTimeSeconds=5)) == 1
+
+
+def test_relaxed_rules_have_no_waiting_times(tmp_path: Path) -> None:
+    with running(tmp_path / "data", "--relaxed") as server, server.client() as sqs:
+        for _ in range(2):
+            url = make(sqs, "jobs", MessageRetentionPeriod="1")
+            sqs.purge_queue(QueueUrl=url)
+            sqs.purge_queue(QueueUrl=url)
+            sqs.delete_queue(QueueUrl=url)
+        server.stop()
+    with running(tmp_path / "data") as server, server.client() as sqs:
+        arguments = {"QueueName": "jobs", "Attributes": {"MessageRetentionPeriod": "1"}}
+        assert refusal(sqs.create_queue, **arguments)[0] == "InvalidAttributeValue"
 
 
 # move tasks

@@ -13,12 +13,13 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any
 
 from holdfast.core.command import Answer, Command, Configure
-from holdfast.core.errors import HoldfastError, QueueDoesNotExist
+from holdfast.core.errors import HoldfastError, QueueDoesNotExist, ServiceUnavailable
 from holdfast.core.types import Address, LaneConfig, ShardId
 from holdfast.frontend.exchange import Exchange
 from holdfast.frontend.forward import fail, refuse
 from holdfast.frontend.locate import Directory, Queue
 from holdfast.protocol import actions, attributes
+from holdfast.runtime.logs import say
 from holdfast.runtime.rpc import Backend, Call, Letter
 from holdfast.stores.sqlite import Catalogue, QueueRow
 
@@ -143,5 +144,8 @@ class Changes:
     async def reconcile(self, rows: Iterable[QueueRow]) -> None:
         """At the start: lanes become what the catalogue says. O(queues), and a record only where they differ."""
         rows = list(rows)
-        for first in range(0, len(rows), RECONCILED_AT_ONCE):
-            await asyncio.gather(*(self.configure(row) for row in rows[first : first + RECONCILED_AT_ONCE]))
+        try:
+            for first in range(0, len(rows), RECONCILED_AT_ONCE):
+                await asyncio.gather(*(self.configure(row) for row in rows[first : first + RECONCILED_AT_ONCE]))
+        except ServiceUnavailable as problem:  # a full disk must not keep consumers from their messages
+            say(f"queues were not compared with the catalogue: {problem.message}")
