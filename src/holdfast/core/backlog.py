@@ -117,6 +117,7 @@ class Backlog:
         "bytes_at",
         "count",
         "cursor",
+        "deadline",
         "firsts",
         "gone",
         "held",
@@ -140,6 +141,7 @@ class Backlog:
         self.hints = _NO_PLACES  # … messages are found from this log position on
         self.times = _NO_TIMES  # and none of them was queued before this instant
         self.bytes_at: dict[int, int] = {}  # stretch of the log -> bytes of messages there
+        self.deadline = NEVER  # no time to live here ends before this instant
         self.window: Window | None = None
 
     # Replicated state
@@ -157,8 +159,12 @@ class Backlog:
             self.hints.append(header.at)
             self.times.append(header.time)
         window = self.window
-        if window is None and not self.count:
-            window = self.window = Window(seq)
+        if not self.count:
+            self.deadline = NEVER
+            if window is None:
+                window = self.window = Window(seq)
+        if header.deadline and header.deadline < self.deadline:
+            self.deadline = header.deadline
         self.count += 1
         self.last = seq
         if window is not None and window.next == seq and len(window.queue) < WINDOW_MAX:
@@ -313,6 +319,12 @@ class Backlog:
         if window is not None and window.queue:
             return window.queue[0].time
         return Instant(self.times[0]) if self.count else NEVER
+
+    def next_deadline(self) -> Instant:
+        """When a time to live ends here: exact for what is in memory, an earlier instant when nothing is."""
+        if self.window is None:
+            return self.deadline
+        return self.window.deadlines[0][0] if self.window.deadlines else NEVER
 
     def need(self) -> Need | None:
         """What to load next, if there is more than the window holds."""

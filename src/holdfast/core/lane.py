@@ -145,7 +145,7 @@ class Lane:
         if lease.until:
             self._land(lease, now)
         if lease.attempt is not None:
-            self.attempts.pop(lease.attempt, None)
+            self._void(lease.attempt, seq)
         if self.overdue:
             self.overdue.pop(seq, None)
         if self.causes:
@@ -243,7 +243,7 @@ class Lane:
                 if self.tenants is not None:
                     self.tenants.leave(lease.group)
         if lease.attempt is not None:
-            self.attempts.pop(lease.attempt, None)
+            self._void(lease.attempt, seq)
             lease.uncommon().attempt = None
         self._set_timer(seq, lease)
 
@@ -269,6 +269,11 @@ class Lane:
         lease.until = Instant(0)
         if not self.is_fifo or self.taken[lease.group][0] == seq:
             heappush(self.back, (seq, lease.group))
+
+    def _void(self, attempt: bytes, seq: Seq) -> None:
+        """The attempt that brought this message cannot be repeated, unless the id was used again for others."""
+        if attempt in self.attempts and seq in self.attempts[attempt].seqs:
+            del self.attempts[attempt]
 
     def _leave_group(self, seq: Seq, group: Group) -> None:
         taken = self.taken[group]
@@ -343,11 +348,7 @@ class Lane:
         due = Instant(self.aside.first_ripe() + self.retention) if self.aside is not None else NEVER
         if not self.backlog.count:
             return due
-        due = min(due, Instant(self.backlog.oldest() + self.retention))
-        window = self.backlog.window
-        if window is not None and window.deadlines:
-            due = min(due, window.deadlines[0][0])
-        return due
+        return min(due, Instant(self.backlog.oldest() + self.retention), self.backlog.next_deadline())
 
     def next_visible(self, now: Instant) -> Instant:
         """When a delayed message of the stream will be visible: for somebody in a long poll."""

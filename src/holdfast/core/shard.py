@@ -99,6 +99,8 @@ class Shard(Replicated):
                 break
             if lane is None or not (work or has_chores(lane, moment.now)):
                 del self.chores[lane_id]
+                if lane is not None:
+                    self.set_alarm(lane)  # what was due is gone; the next may be due later
         return tuple(records), c.DONE
 
     # Headers that are not in memory

@@ -33,6 +33,7 @@ class BacklogState(msgspec.Struct, array_like=True):
     hints: list[int]
     times: list[int]
     bytes_at: list[tuple[int, int]]
+    deadline: int
 
 
 class LaneState(msgspec.Struct, array_like=True):
@@ -160,6 +161,7 @@ def _dump_backlog(backlog: Backlog) -> BacklogState:
         hints=list(backlog.hints),
         times=list(backlog.times),
         bytes_at=sorted(backlog.bytes_at.items()),
+        deadline=backlog.deadline,
     )
 
 
@@ -172,6 +174,7 @@ def _restore_backlog(backlog: Backlog, state: BacklogState) -> None:
     backlog.hints = array("Q", state.hints)
     backlog.times = array("q", state.times)
     backlog.bytes_at = dict(state.bytes_at)
+    backlog.deadline = Instant(state.deadline)
 
 
 def dump_boxes(outboxes: dict[ShardId, Outbox]) -> list[tuple[int, int, list[Entry]]]:

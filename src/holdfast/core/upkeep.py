@@ -18,14 +18,16 @@ from holdfast.core.types import Cause, Header, Instant
 
 def decide_upkeep(lane: Lane, moment: Moment, departures: Departures) -> list[Record] | Need:
     """At most TICK_WORK records; what is left waits for the next tick."""
-    is_stream_old = lane.backlog.oldest() + lane.retention <= moment.now
-    window = lane.backlog.window
-    if is_stream_old and (window is None or not window.size()) and (need := lane.backlog.need()) is not None:
+    backlog, window = lane.backlog, lane.backlog.window
+    is_stream_old = backlog.oldest() + lane.retention <= moment.now
+    is_over = is_stream_old or backlog.deadline <= moment.now
+    is_blind = is_over if window is None else is_stream_old and not window.size()
+    if is_blind and (need := backlog.need()) is not None:
         return need
     records = _expire_leases(lane, moment, departures)
     records += _expire_aside(lane, moment, departures)
     if is_stream_old:
-        records += _expire_stream(lane, moment)
+        records += _expire_stream(lane, moment, departures)
     records += _expire_by_deadline(lane, moment, departures)
     if not records and lane.tasks and lane.tasks[-1].is_active:
         return decide_task(lane, moment, departures)
@@ -56,7 +58,7 @@ def _expire_aside(lane: Lane, moment: Moment, departures: Departures) -> list[Re
     return [record for record in away if record]
 
 
-def _expire_stream(lane: Lane, moment: Moment) -> list[Record]:
+def _expire_stream(lane: Lane, moment: Moment, departures: Departures) -> list[Record]:
     """The oldest messages in order, by whole ranges: one record for each stretch of the log."""
     window = lane.backlog.window
     assert window is not None, "the caller has looked"
@@ -64,12 +66,17 @@ def _expire_stream(lane: Lane, moment: Moment) -> list[Record]:
     run: list[Header] = []
     for header in chain(window.parked.values(), window.queue):
         is_over = header.time + lane.retention <= moment.now
-        if run and (not is_over or header.at >> STRETCH_BITS != run[0].at >> STRETCH_BITS):
+        is_letter = 0 < header.deadline <= moment.now  # its own time ended first: it may be a dead letter
+        if run and (is_letter or not is_over or header.at >> STRETCH_BITS != run[0].at >> STRETCH_BITS):
             records.append(_trimmed(lane, run))
             run = []
-        if not is_over:
+        away = put_away_if_due(lane, Candidate(header, None), moment, departures) if is_over and is_letter else None
+        if not is_over or away is False:
             break
-        run.append(header)
+        if away is None:
+            run.append(header)
+        else:
+            records.append(away)
     if run:
         records.append(_trimmed(lane, run))
     return records[:TICK_WORK]
