@@ -94,6 +94,7 @@ class StandardQueue(RuleBasedStateMachine):
         deadline = self.now + ttl_s * SECOND if ttl_s else 0
         self.messages.append(Message(body, self.now, self.now + delay_s * SECOND, deadline))
 
+    @precondition(lambda self: self.alive())
     @rule(count_max=st.integers(1, 10), timeout=st.none() | SECONDS)
     def receive(self, count_max: int, timeout: int | None) -> None:
         timeout_s = self.config.visibility_timeout_s if timeout is None else timeout
@@ -113,6 +114,7 @@ class StandardQueue(RuleBasedStateMachine):
             assert each.count == message.receives
             self.handles.append((message, receipt_of(each)))
 
+    @precondition(lambda self: self.alive())
     @rule(count_max=st.integers(1, 10))
     def consume(self, count_max: int) -> None:
         """What most clients do."""
@@ -145,10 +147,12 @@ class StandardQueue(RuleBasedStateMachine):
 
     # what owners and time do
 
+    @precondition(lambda self: self.alive())
     @rule(seconds=st.sampled_from([0.01, 0.05, 1.0, 3.0, 29.97, 60.0]))
     def time_passes(self, seconds: float) -> None:
         self.real.advance(seconds)
 
+    @precondition(lambda self: self.alive())
     @rule(
         visibility=st.sampled_from([0, 5, 30]),
         delay=st.sampled_from([0, 0, 4]),
@@ -178,6 +182,7 @@ class StandardQueue(RuleBasedStateMachine):
         if any(self.is_over(each) for each in self.may_be_there()):
             self.purge()
 
+    @precondition(lambda self: len(self.alive()) > 4)
     @rule(is_meant=SELDOM)
     def purge_seldom(self, is_meant: bool) -> None:
         if is_meant:
@@ -188,10 +193,12 @@ class StandardQueue(RuleBasedStateMachine):
         for message in self.messages:
             message.is_deleted = True
 
+    @precondition(lambda self: self.alive())
     @rule(chosen=st.integers(0, 1000))
     def restart(self, chosen: int) -> None:
         self.real.restart(lambda count: chosen % count)
 
+    @precondition(lambda self: self.alive())
     @rule(what=st.sampled_from(["drop", "compact", "snapshot"]))
     def housekeeping(self, what: str) -> None:
         chores = {"drop": self.real.drop_windows, "compact": self.real.compact}
