@@ -257,10 +257,14 @@ class Primary:
     # Moves between shards
 
     def outgoing(self, own: Instant) -> list[Outgoing]:
-        """Committed departures to hand over now; again when no answer came for a while."""
+        """Committed departures to hand over now; again when no answer came for a while. None goes further ahead of the
+        first unsettled one than the target remembers what it refused (Inbox.note)."""
         due: list[Outgoing] = []
         for target, outbox in self.shard.outboxes.items():
-            for _, entry in zip(range(OUTBOX_IN_FLIGHT), outbox.entries.values(), strict=False):
+            end = next(iter(outbox.entries), 0) + OUTBOX_IN_FLIGHT
+            for entry in outbox.entries.values():
+                if entry.number >= end:
+                    break
                 key = (target, entry.number)
                 sent = self._handed.get(key)
                 if entry.lsn <= self.committed and (sent is None or own - sent >= OUTBOX_RETRY):
