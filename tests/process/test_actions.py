@@ -1,8 +1,10 @@
 """What queues are set to, dead letters and their way back, peeking: boto3 against a real server."""
 
 import hashlib
+import itertools
 import json
 import sqlite3
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -11,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from botocore.exceptions import ClientError
+from botocore.exceptions import BotoCoreError, ClientError
 
 from tests.process.server import Running, running
 
@@ -181,6 +183,28 @@ def test_a_change_that_the_catalogue_does_not_take_is_taken_back(tmp_path: Path)
         assert attributes(sqs, url, "VisibilityTimeout") == {"VisibilityTimeout": "0"}
 
 
+def test_a_crash_between_lane_and_catalogue_leaves_one_configuration(tmp_path: Path) -> None:
+    """Killed while the attribute changes back and forth: what is shown is what is in force."""
+    for moment_s in (0.1, 0.15, 0.2):
+        with running(tmp_path / "data") as server, server.client() as sqs:
+            url = make(sqs, "jobs")
+            threading.Timer(moment_s, server.kill).start()
+            with pytest.raises(BotoCoreError):
+                _change_for_ever(sqs, url)
+        with running(tmp_path / "data", "--relaxed") as server, server.client() as sqs:
+            url = make(sqs, "jobs")
+            sqs.purge_queue(QueueUrl=url)
+            sqs.send_message(QueueUrl=url, MessageBody="x")
+            shown = attributes(sqs, url, "VisibilityTimeout")["VisibilityTimeout"]
+            again = 1 if shown == "0" else 0
+            assert (len(receive(sqs, url)), len(receive(sqs, url))) == (1, again)
+
+
+def _change_for_ever(sqs: Any, url: str) -> None:
+    for timeout in itertools.cycle(("0", "900")):
+        sqs.set_queue_attributes(QueueUrl=url, Attributes={"VisibilityTimeout": timeout})
+
+
 # tags and permissions
 
 
@@ -337,6 +361,30 @@ def test_dead_letters_go_back_to_where_they_came_from(sqs: Any, name: str) -> No
     messages = receive(sqs, url)
     assert sorted(each["Body"] for each in messages) == ["0", "1", "2"]
     assert all(each["Attributes"]["ApproximateReceiveCount"] == "1" for each in messages)
+
+
+def test_dead_letters_of_a_fifo_queue_and_their_way_back(sqs: Any, name: str) -> None:
+    dead = make(sqs, name + "-dead.fifo", FifoQueue="true")
+    url = make(sqs, name + ".fifo", FifoQueue="true", RedrivePolicy=redrive(name + "-dead.fifo"))
+    sent = [
+        sqs.send_message(QueueUrl=url, MessageBody=body, MessageGroupId="g", MessageDeduplicationId=body)
+        for body in ("a", "b")
+    ]
+    assert [each["Body"] for each in receive(sqs, url, VisibilityTimeout=0)] == ["a", "b"]
+    assert receive(sqs, url, VisibilityTimeout=0) == []
+    until(lambda: _visible(sqs, dead) == 2)
+    messages = receive(sqs, dead, VisibilityTimeout=0)
+    assert [each["MessageId"] for each in messages] == [each["MessageId"] for each in sent]
+    for message in messages:
+        assert message["Attributes"]["MessageGroupId"] == "g"
+        assert message["Attributes"]["MessageDeduplicationId"] == message["MessageId"]
+        assert message["Attributes"]["DeadLetterQueueSourceArn"] == ARN + name + ".fifo"
+    sqs.start_message_move_task(SourceArn=ARN + name + "-dead.fifo")
+    until(lambda: tasks(sqs, name + "-dead.fifo")[0]["Status"] == "COMPLETED")
+    messages = receive(sqs, url)
+    assert [each["Body"] for each in messages] == ["a", "b"]
+    assert [each["Attributes"]["MessageDeduplicationId"] for each in messages] == ["a", "b"]
+    assert not {each["MessageId"] for each in messages} & {each["MessageId"] for each in sent}
 
 
 def test_a_move_task_is_cancelled(sqs: Any, name: str) -> None:

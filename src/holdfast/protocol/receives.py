@@ -157,7 +157,10 @@ def system(message: Handed, stored: content.Content, origin: Origin) -> dict[str
     if extras.group:
         shown["MessageGroupId"] = extras.group
     if extras.deduplication_id:
-        shown["MessageDeduplicationId"] = extras.deduplication_id
+        is_dead_letter = delivered.header.origin and message.message_id  # those are told apart by their MessageId
+        shown["MessageDeduplicationId"] = (
+            receipt.message_id_text(message.message_id) if is_dead_letter else extras.deduplication_id
+        )
     if extras.trace_header:
         shown["AWSTraceHeader"] = extras.trace_header
     if delivered.header.origin and (arn := origin.arn_of(delivered.header.origin)):
