@@ -305,7 +305,7 @@ class Lane:
             for seq in self.wheel.pop(now):
                 lease = self.leases[seq]
                 lease.due = NEVER
-                if self.expiry(lease.time, lease.deadline) <= now:
+                if on_grid(self.expiry(lease.time, lease.deadline)) <= now:  # as its timer would
                     self.overdue = own(self.overdue)
                     self.overdue[seq] = None
                 if lease.until and lease.until <= now:
@@ -363,7 +363,7 @@ class Lane:
             due = lease.rare.deadline
         if lease.until and lease.until <= due:
             due = lease.until  # on the grid already
-        elif now is not None and due <= now:
+        elif now is not None and on_grid(due) <= now:
             due = lease.until or NEVER  # it is overdue and known to be
         else:
             due = on_grid(due)
