@@ -317,6 +317,20 @@ def test_a_source_works_on_when_its_dead_letter_queue_is_gone(tmp_path: Path) ->
         assert len(receive(sqs, dead, WaitTimeSeconds=5)) == 1
 
 
+def test_a_dead_letter_remembers_a_queue_that_is_gone(tmp_path: Path) -> None:
+    with running(tmp_path / "data") as server:
+        with server.client() as sqs:
+            dead, url = make(sqs, "dead"), make(sqs, "jobs", RedrivePolicy=redrive("dead"))
+            bury(sqs, url, dead, 1)
+            sqs.delete_queue(QueueUrl=url)
+            (message,) = receive(sqs, dead, VisibilityTimeout=0)
+            assert message["Attributes"]["DeadLetterQueueSourceArn"] == ARN + "jobs"
+        server.stop()
+    with running(tmp_path / "data") as server, server.client() as sqs:
+        (message,) = receive(sqs, "dead")
+        assert message["Attributes"]["DeadLetterQueueSourceArn"] == ARN + "jobs"
+
+
 def test_relaxed_rules_have_no_waiting_times(tmp_path: Path) -> None:
     with running(tmp_path / "data", "--relaxed") as server, server.client() as sqs:
         for _ in range(2):

@@ -150,7 +150,7 @@ async def _serve(settings: Settings) -> None:
     for line in host.open(sorted({*shards, *_shards_on_disk(settings.data)})):
         print(line, flush=True)
     directory = Directory(Site(), receipt_key=keys.receipt)
-    directory.load(rows)
+    directory.load(rows, catalogue.former_lanes())
     with ThreadPoolExecutor(1, thread_name_prefix="holdfast-catalogue") as thread:
         queues = Queues(
             directory,

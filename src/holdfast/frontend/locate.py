@@ -11,10 +11,9 @@ from holdfast.protocol import attributes, names
 from holdfast.protocol.actions import required
 from holdfast.protocol.names import Site
 from holdfast.protocol.receives import Origin
-from holdfast.stores.sqlite import QueueRow
+from holdfast.stores.sqlite import FORMER_MAX, QueueRow
 
 REFERENCES_MAX = 10_000  # spellings of queue URLs remembered
-FORMER_MAX = 10_000  # deleted queues whose names are remembered: messages and move tasks still speak of them
 
 
 class Queue(msgspec.Struct, frozen=True):
@@ -45,7 +44,9 @@ class Directory:
     def __len__(self) -> int:
         return len(self._queues)
 
-    def load(self, rows: Iterable[QueueRow]) -> None:
+    def load(self, rows: Iterable[QueueRow], former: Iterable[tuple[LaneId, str]] = ()) -> None:
+        """`former`: names of deleted queues, by lane."""
+        self._former.update(former)
         for row in rows:
             self.add(row)
 

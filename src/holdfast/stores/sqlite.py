@@ -3,6 +3,7 @@
     queues    name → lane, shard, attributes, tags, times
     loose     lanes that belong to no queue: being made, or being dropped
     counters  the last lane id given out
+    former    names of deleted queues by lane: dead letters and move tasks still speak of them
 
 Laws
 - A lane id is written before it is used and never given out again.
@@ -20,6 +21,7 @@ import msgspec
 from holdfast.core.types import LaneId, ShardId, WallMs
 
 VERSION = 1
+FORMER_MAX = 10_000  # names of deleted queues that are kept
 _SCHEMA = """
 CREATE TABLE queues (
     name TEXT PRIMARY KEY, lane INTEGER NOT NULL UNIQUE, shard INTEGER NOT NULL, attributes TEXT NOT NULL,
@@ -29,6 +31,7 @@ CREATE TABLE loose (lane INTEGER PRIMARY KEY, shard INTEGER NOT NULL) STRICT;
 CREATE TABLE counters (name TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT;
 INSERT INTO counters VALUES ('lane', 0);
 """
+_FORMER = "CREATE TABLE IF NOT EXISTS former (lane INTEGER PRIMARY KEY, name TEXT NOT NULL) STRICT"  # came later
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(dict[str, str]).decode
 
@@ -56,6 +59,7 @@ class Catalogue:
         self._connection.execute("PRAGMA journal_mode = WAL")
         self._connection.execute("PRAGMA synchronous = FULL")
         self._migrate(path)
+        self._connection.execute(_FORMER)
 
     def _migrate(self, path: Path) -> None:
         (version,) = self._connection.execute("PRAGMA user_version").fetchone()
@@ -81,6 +85,9 @@ class Catalogue:
 
     def loose_lanes(self) -> list[tuple[LaneId, ShardId]]:
         return list(self._connection.execute("SELECT lane, shard FROM loose ORDER BY lane"))
+
+    def former_lanes(self) -> list[tuple[LaneId, str]]:
+        return list(self._connection.execute("SELECT lane, name FROM former ORDER BY lane"))
 
     def new_lane(self, shard: ShardId) -> LaneId:
         """A lane id that was never used; the lane is loose until `add`."""
@@ -117,9 +124,14 @@ class Catalogue:
             )
 
     def remove(self, queue: QueueRow) -> None:
-        """The lane is loose until it is dropped."""
+        """The lane is loose until it is dropped. O(FORMER_MAX)."""
         with self._transaction() as connection:
             connection.execute("DELETE FROM queues WHERE name = ?", (queue.name,))
+            connection.execute("INSERT INTO former VALUES (?, ?)", (queue.lane, queue.name))
+            connection.execute(
+                "DELETE FROM former WHERE lane NOT IN (SELECT lane FROM former ORDER BY lane DESC LIMIT ?)",
+                (FORMER_MAX,),
+            )
             connection.execute("INSERT INTO loose VALUES (?, ?)", (queue.lane, queue.shard))
 
     def dropped(self, lane: LaneId) -> None:
