@@ -10,7 +10,7 @@ from typing import Any
 from holdfast.core import command as c
 from holdfast.core import record as r
 from holdfast.core import state
-from holdfast.core.errors import QueueDoesNotExist
+from holdfast.core.errors import InvalidAttributeValue, QueueDoesNotExist
 from holdfast.core.handle import decide_change, decide_delete
 from holdfast.core.lane import Lane
 from holdfast.core.limits import STRETCH_BITS, TICK_WORK, WINDOW_TOTAL
@@ -81,6 +81,9 @@ class Shard(Replicated):
         lane = self.lanes.get(command.lane)
         if lane is not None and lane.config == command.config:
             return (), c.DONE
+        if lane is not None and lane.config.kind is not command.config.kind:
+            text = "Invalid value for the parameter FifoQueue. Reason: Modifying queue type is not supported."
+            raise InvalidAttributeValue(text)
         return (r.Configured(command.lane, command.config),), c.DONE
 
     def _tick(self, _: c.Tick, moment: Moment) -> Decision | c.Need:
