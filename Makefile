@@ -41,7 +41,7 @@ setup-compat: setup # older clients, each in its own environment in the user's c
 	$(BIN)/python -m tests.process.query_client
 
 run: setup ## serve SQS on 127.0.0.1:9324, messages in ./data
-	$(BIN)/holdfast serve --data ./data --listen 127.0.0.1:9324 --no-auth
+	$(BIN)/holdfast serve --data ./data --listen 127.0.0.1:9324
 
 check: static unit sim-timed ## everything quick: format, lint, types, imports, unit tests, a minute of simulation
 

@@ -30,12 +30,14 @@ def environment() -> dict[str, str]:
 class Running:
     """A server that has announced itself. `stop` and `kill` may be called more than once."""
 
+    guard: tuple[str, ...] = ("--no-auth",)
+
     def __init__(self, data: Path, *options: str) -> None:
         self.data = data
         self._log = data.with_name(data.name + ".log")
         ready = data.with_name(data.name + ".ready")
         ready.unlink(missing_ok=True)
-        arguments = ("--data", str(data), "--listen", "127.0.0.1:0", "--no-auth", "--ready-file", str(ready))
+        arguments = ("--data", str(data), "--listen", "127.0.0.1:0", *self.guard, "--ready-file", str(ready))
         with self._log.open("ab") as log:
             self.process = subprocess.Popen(
                 command("serve", *arguments, *options), stdout=log, stderr=log, env=environment()
@@ -60,13 +62,15 @@ class Running:
         return self.process.wait(timeout=20)
 
     @contextlib.contextmanager
-    def client(self, **options: Any) -> Iterator[Any]:
+    def client(self, *, keys: tuple[str, ...] = ("any", "any"), service: str = "sqs", **options: Any) -> Iterator[Any]:
+        """`keys`: id, secret and, for clients that are mixed up, a session token."""
         client = boto3.client(
-            "sqs",
+            service,
             endpoint_url=self.endpoint,
             region_name="us-east-1",
-            aws_access_key_id="any",
-            aws_secret_access_key="any",
+            aws_access_key_id=keys[0],
+            aws_secret_access_key=keys[1],
+            aws_session_token=keys[2] if keys[2:] else None,
             config=Config(retries={"total_max_attempts": 1}, connect_timeout=5, read_timeout=40, **options),
         )
         try:

@@ -228,7 +228,6 @@ def test_a_missing_master_key_is_not_replaced(tmp_path: Path) -> None:
 
 
 REFUSED_STARTS = {
-    "without authentication": (("--listen", "127.0.0.1:0"), (), "--no-auth"),
     "open to other machines": (("--listen", "0.0.0.0:0", "--no-auth"), (), "127.0.0.1"),
     "not an address": (("--listen", "nonsense", "--no-auth"), (), "HOST:PORT"),
     "without assertions": (("--listen", "127.0.0.1:0", "--no-auth"), ("-O",), "-O"),

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 import holdfast
+from holdfast.cli import env, folder, keys, users
 from holdfast.cli import serve as serving
 
 app = typer.Typer(
@@ -15,6 +16,9 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
 )
+app.add_typer(keys.app, name="key")
+app.add_typer(users.app, name="user")
+app.command()(env.env)
 
 
 def _show_version(is_asked: bool) -> None:
@@ -35,9 +39,21 @@ def options(
 @app.command()
 def serve(
     *,
-    data: Annotated[Path, typer.Option(help="Folder for messages, keys and the catalogue of queues.")],
+    data: Annotated[Path, typer.Option(help="Folder for messages, keys and the catalogue of queues.")] = folder.DEFAULT,
     listen: Annotated[str, typer.Option(help="HOST:PORT; port 0 lets the system choose.")] = "127.0.0.1:9324",
-    no_auth: Annotated[bool, typer.Option("--no-auth", help="Accept every request, whoever signed it.")] = False,
+    no_auth: Annotated[
+        bool, typer.Option("--no-auth", help="Accept every request, whoever signed it; on a loopback address.")
+    ] = False,
+    no_auth_anywhere: Annotated[
+        bool, typer.Option("--no-auth-anywhere", help="With --no-auth: also on addresses that others can reach.")
+    ] = False,
+    limit: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="KIND=PER_SECOND[:BURST]: how fast an account, a queue or an action may be used; may be repeated. "
+            "KIND is account, queue or action. Without it nothing is limited."
+        ),
+    ] = None,
     relaxed: Annotated[
         bool, typer.Option("--relaxed", help="Without the 60-second rules of AWS, for tests and development.")
     ] = False,
@@ -46,12 +62,17 @@ def serve(
     ] = None,
     shards: Annotated[int, typer.Option(hidden=True, min=1, max=64)] = 1,
 ) -> None:
-    """Serve queues from one folder on one machine."""
+    """Serve queues from one folder on one machine.
+
+    Example: holdfast serve --data ./data --limit account=5000
+    """
     try:
         settings = serving.Settings.checked(
             data=data,
             listen=listen,
             is_open_to_all=no_auth,
+            is_open_anywhere=no_auth_anywhere,
+            limits=limit or [],
             is_strict=not relaxed,
             ready_file=ready_file,
             shards=shards,

@@ -7,8 +7,10 @@ import asyncio
 import gc
 import ipaddress
 import os
+import re
 import resource
 import secrets
+import shlex
 import signal
 import sys
 from collections.abc import Callable
@@ -19,15 +21,20 @@ from typing import Any
 import msgspec
 
 from holdfast.backend.host import DataFolderError, Host, lock_folder, stop_now
+from holdfast.cli import env, folder
+from holdfast.core.bucket import Rate
 from holdfast.core.errors import CorruptLog
 from holdfast.core.types import ShardId
-from holdfast.frontend.admit import Open
+from holdfast.frontend.admit import Gate, Open, Rates, Signatures
+from holdfast.frontend.companions import Companions
+from holdfast.frontend.keyring import Keyring
 from holdfast.frontend.locate import Directory
 from holdfast.frontend.queues import Queues
-from holdfast.frontend.server import Server
+from holdfast.frontend.server import Serve, Server
 from holdfast.frontend.service import Service
 from holdfast.protocol.names import Site
 from holdfast.runtime.crypto import KeyFileError, MasterKey, create_key, read_key, sync_folder
+from holdfast.stores.identities import ROOT, Credentials, Identities, IdentityError
 from holdfast.stores.sqlite import Catalogue, CatalogueError
 
 DRAIN_S = 5.0  # how long requests in flight may take when the process is asked to end
@@ -47,6 +54,8 @@ class Settings(msgspec.Struct, frozen=True):
     is_strict: bool = True
     ready_file: Path | None = None
     shards: int = 1
+    is_open: bool = False  # without authentication
+    rates: dict[str, Rate] = {}
 
     @classmethod
     def checked(
@@ -55,6 +64,8 @@ class Settings(msgspec.Struct, frozen=True):
         data: Path,
         listen: str,
         is_open_to_all: bool,
+        is_open_anywhere: bool,
+        limits: list[str],
         is_strict: bool,
         ready_file: Path | None,
         shards: int,
@@ -65,17 +76,21 @@ class Settings(msgspec.Struct, frozen=True):
         if not colon or not port.isdigit() or int(port) > 65_535:
             raise StartError(f"--listen {listen} is not HOST:PORT; for example 127.0.0.1:9324.")
         host = host.strip("[]")
-        if not is_open_to_all:
-            raise StartError(
-                "this version cannot check signatures yet. Start it with --no-auth, which accepts every request, "
-                "on an address that only this machine can reach."
-            )
-        if not _is_loopback(host):
+        if is_open_to_all and not (_is_loopback(host) or is_open_anywhere):
             raise StartError(
                 f"--no-auth accepts requests from anybody, and {host} can be reached from other machines. "
-                "Listen on 127.0.0.1 or ::1."
+                "Listen on 127.0.0.1 or ::1, or add --no-auth-anywhere if that is what you want."
             )
-        return cls(data.absolute(), host, int(port), is_strict, ready_file, shards)
+        rates = dict(map(_rate, limits))
+        return cls(data.absolute(), host, int(port), is_strict, ready_file, shards, is_open_to_all, rates)
+
+
+def _rate(text: str) -> tuple[str, Rate]:
+    found = re.fullmatch(r"(account|queue|action)=([1-9][0-9]{0,8})(?::([1-9][0-9]{0,8}))?", text)
+    if found is None:
+        raise StartError(f"--limit {text} is not KIND=PER_SECOND[:BURST]; for example account=5000 or queue=100:500.")
+    kind, per_second, burst = found.groups()
+    return kind, Rate(int(per_second), int(burst or per_second))
 
 
 def _is_loopback(host: str) -> bool:
@@ -91,7 +106,7 @@ def run(settings: Settings) -> None:
     _raise_file_limit()
     try:
         _runner()(_serve(settings))
-    except (DataFolderError, KeyFileError, CatalogueError) as problem:
+    except (DataFolderError, KeyFileError, CatalogueError, IdentityError) as problem:
         raise StartError(str(problem)) from None
     except CorruptLog as problem:
         raise StartError(f"the log is damaged, and serving it would lose messages: {problem}") from None
@@ -118,7 +133,7 @@ class _Keys(msgspec.Struct, frozen=True):
 
 def _load_keys(data: Path) -> _Keys:
     """Made at the first start. Later a missing one is not replaced: it would make the old messages unreadable."""
-    master, receipts = data / "master.key", data / "receipt.key"
+    master, receipts = data / folder.MASTER_KEY, data / "receipt.key"
     if not master.exists():
         if (data / "shards").exists():
             raise KeyFileError(f"{master} is missing beside data that was written with it. Put it back.")
@@ -126,6 +141,30 @@ def _load_keys(data: Path) -> _Keys:
     if not receipts.exists():
         create_key(receipts)
     return _Keys(MasterKey(read_key(master)), read_key(receipts))
+
+
+def _first_start(identities: Identities) -> None:
+    """The account and its root key: given by the environment, else made at random."""
+    if identities.all_keys():
+        return
+    account = Site().account
+    identities.add_account(account)
+    key_id, secret = _from_environment("HOLDFAST_ACCESS_KEY_ID"), _from_environment("HOLDFAST_SECRET_ACCESS_KEY")
+    if bool(key_id) != bool(secret):
+        raise StartError("set both HOLDFAST_ACCESS_KEY_ID and HOLDFAST_SECRET_ACCESS_KEY (or ..._FILE), or none.")
+    credentials = Credentials.checked(key_id, secret) if key_id else None
+    identities.add_key(identities.user(account, ROOT), credentials)
+
+
+def _from_environment(name: str) -> str:
+    """A variable, or the content of the file that NAME_FILE names."""
+    file = os.environ.get(name + "_FILE")
+    if not file:
+        return os.environ.get(name, "")
+    try:
+        return Path(file).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError):
+        raise StartError(f"{name}_FILE names {file}, which cannot be read.") from None
 
 
 def _open_folder(data: Path) -> int:
@@ -144,6 +183,9 @@ async def _serve(settings: Settings) -> None:
     asyncio.get_running_loop().set_exception_handler(_fatal)
     keys = _load_keys(settings.data)
     catalogue = Catalogue(settings.data / "catalogue.db")
+    identities = Identities(settings.data / folder.IDENTITIES, keys.master)
+    _first_start(identities)
+    usage = Identities(settings.data / folder.IDENTITIES, keys.master)  # for the thread; requests use the other
     host = Host(settings.data / "shards", keys.master)
     shards = [ShardId(number) for number in range(1, settings.shards + 1)]
     rows = catalogue.queues()
@@ -162,8 +204,13 @@ async def _serve(settings: Settings) -> None:
             endpoint=f"http://{settings.host}:{settings.port}",
         )
         await queues.start()
-        service = Service(directory, host, Open(directory.site), receipt_key=keys.receipt, others=queues.handlers)
-        await _listen(settings, service, host)
+        keyring = Keyring(identities, lambda key, day: thread.submit(usage.note_use, key, day))
+        gate = _gate(settings, directory, keyring)
+        service = Service(directory, host, gate, receipt_key=keys.receipt, others=queues.handlers)
+        shown = env.root_credentials(identities)
+        await _listen(settings, Companions(gate, service.serve).serve, host, shown)
+    usage.close()
+    identities.close()
     catalogue.close()
     os.close(lock)
 
@@ -173,8 +220,19 @@ def _shards_on_disk(data: Path) -> list[ShardId]:
     return [ShardId(int(each.name)) for each in folder.iterdir()] if folder.exists() else []
 
 
-async def _listen(settings: Settings, service: Service, host: Host) -> None:
-    server = Server(service.serve, boot=_boot())
+def _gate(settings: Settings, directory: Directory, keyring: Keyring) -> Gate:
+    if settings.is_open:
+        return Open(directory.site)
+    return Signatures(
+        directory,
+        keyring,
+        rates=Rates(**settings.rates),
+        secure_transport=None if _is_loopback(settings.host) else False,
+    )
+
+
+async def _listen(settings: Settings, serve: Serve, host: Host, shown: Credentials | None) -> None:
+    server = Server(serve, boot=_boot())
     try:
         port = await server.listen(settings.host, settings.port)
     except OSError as problem:
@@ -185,7 +243,7 @@ async def _listen(settings: Settings, service: Service, host: Host) -> None:
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    _announce(settings, port)
+    _announce(settings, port, shown)
     gc.collect()
     gc.freeze()  # what is there now stays; the collector need not look at it again
     gc.set_threshold(*COLLECT_AFTER)
@@ -213,22 +271,37 @@ def _boot() -> str:
     return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-8{digits[17:20]}-"
 
 
-def _announce(settings: Settings, port: int) -> None:
-    name = f"[{settings.host}]" if ":" in settings.host else settings.host
-    endpoint = f"http://{name}:{port}"
-    credentials = 'region_name="us-east-1", aws_access_key_id="any", aws_secret_access_key="any"'
+def _announce(settings: Settings, port: int, shown: Credentials | None) -> None:
+    """The secret is for a person at a terminal, not for a log."""
+    endpoint = _endpoint(settings.host, port)
+    command = f"holdfast env --data {shlex.quote(str(settings.data))}"
     print(f"Holdfast serves SQS at {endpoint}, messages in {settings.data}")
-    print("Requests are not authenticated: any keys are accepted.")
-    print(f'  boto3:   boto3.client("sqs", endpoint_url="{endpoint}", {credentials})')
-    print(
-        "  AWS CLI: AWS_ACCESS_KEY_ID=any AWS_SECRET_ACCESS_KEY=any AWS_DEFAULT_REGION=us-east-1 "
-        f"aws --endpoint-url {endpoint} sqs list-queues",
-        flush=True,
-    )
+    if settings.is_open:
+        print("Requests are not authenticated: any keys are accepted.")
+    elif shown is not None:
+        secret = shown.secret if sys.stdout.isatty() else f"shown by: {command}"
+        print(f"  access key  {shown.id}\n  secret      {secret}")
+    else:
+        print("  the root has no active key; make one: holdfast key create")
+    print(f'To use it from a shell, paste:\n  eval "$({command})"', flush=True)
+    _write_whole(settings.data / folder.ENDPOINT, _endpoint(_reachable(settings.host), port))
     if settings.ready_file is not None:
-        temporary = settings.ready_file.with_name(settings.ready_file.name + ".tmp")
-        temporary.write_text(endpoint + "\n", encoding="utf-8")
-        temporary.rename(settings.ready_file)
+        _write_whole(settings.ready_file, endpoint)
+
+
+def _endpoint(host: str, port: int) -> str:
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def _reachable(host: str) -> str:
+    """From this machine, when all addresses are listened on."""
+    return {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}.get(host, host)
+
+
+def _write_whole(path: Path, line: str) -> None:
+    temporary = path.with_name(path.name + ".tmp")
+    temporary.write_text(line + "\n", encoding="utf-8")
+    temporary.rename(path)
 
 
 def _fatal(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

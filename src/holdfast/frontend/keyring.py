@@ -10,7 +10,7 @@ from holdfast.stores.identities import Identities, Signatory
 CALLERS_MAX = 10_000  # keys held in memory
 POLICIES_MAX = 10_000  # parsed documents of users
 
-NoteUse = Callable[[str, int], None]  # access key id, day
+NoteUse = Callable[[str, int], object]  # access key id, day; must not wait
 _read_policy = lru_cache(POLICIES_MAX)(parse_identity_policy)
 
 

@@ -55,6 +55,7 @@ class Wording(msgspec.Struct, frozen=True, gc=False):
 
     action: str = ""  # unknown until the request is decoded; refusals do not need it
     is_json: bool = False
+    namespace: str = NAMESPACE
 
     @property
     def content_type(self) -> str:
@@ -65,7 +66,7 @@ class Wording(msgspec.Struct, frozen=True, gc=False):
         members = _decode(reply)
         if self.is_json:
             return _json_success(self.action, members, request_id)
-        parts = [f'<?xml version="1.0"?><{self.action}Response xmlns="{NAMESPACE}">']
+        parts = [f'<?xml version="1.0"?><{self.action}Response xmlns="{self.namespace}">']
         if self.action not in WITHOUT_RESULT:
             _write(parts, f"{self.action}Result", members, action=self.action)
         parts.append(
@@ -79,7 +80,7 @@ class Wording(msgspec.Struct, frozen=True, gc=False):
         described = {"Type": error.fault, "Code": error.query_code, "Message": _message(error)}
         if self.is_json:
             return _encode({"Error": described | {"Detail": None}, "RequestId": request_id})
-        parts = [f'<?xml version="1.0"?><ErrorResponse xmlns="{NAMESPACE}"><Error>']
+        parts = [f'<?xml version="1.0"?><ErrorResponse xmlns="{self.namespace}"><Error>']
         for name, text in described.items():
             parts.append(f"<{name}>{escape(text)}</{name}>")
         parts.append(f"<Detail/></Error><RequestId>{request_id}</RequestId></ErrorResponse>")

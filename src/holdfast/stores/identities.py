@@ -152,7 +152,7 @@ class Identities:
 
     # users
 
-    def users(self) -> list[User]:
+    def all_users(self) -> list[User]:
         rows = self._connection.execute("SELECT account, name, id, created FROM users ORDER BY account, name")
         return [User(*row) for row in rows]
 
@@ -222,13 +222,13 @@ class Identities:
 
     # keys
 
-    def keys(self) -> list[Key]:
+    def all_keys(self) -> list[Key]:
         """The newest last."""
         rows = self._connection.execute(f"SELECT {_KEY_COLUMNS} FROM keys ORDER BY created, rowid")
         return [Key(each[0], each[1], each[2], bool(each[3]), each[4], each[5]) for each in rows]
 
     def key(self, key_id: str) -> Key:
-        for each in self.keys():
+        for each in self.all_keys():
             if each.id == key_id:
                 return each
         raise IdentityError(f"there is no key {key_id}. `holdfast key ls` shows them.")

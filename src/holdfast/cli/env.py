@@ -1,0 +1,69 @@
+"""`holdfast env`: what a client needs to know, for a shell, a .env file or a program."""
+
+import json
+import shlex
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from holdfast.cli import folder
+from holdfast.protocol.names import Site
+from holdfast.stores.identities import ROOT, Credentials, Identities, IdentityError
+
+UNSET = ("AWS_PROFILE", "AWS_SESSION_TOKEN")  # both would win over the keys
+LISTEN = "127.0.0.1:9324"
+
+
+def env(
+    *,
+    data: folder.Data = folder.DEFAULT,
+    as_json: Annotated[bool, typer.Option("--json", help="As one JSON object.")] = False,
+    as_dotenv: Annotated[bool, typer.Option("--dotenv", help="As lines for a .env file.")] = False,
+) -> None:
+    """Print the settings that make AWS tools talk to this server as its root.
+
+    Only the OS user who owns the data folder can read them. In a shell:
+
+        eval "$(holdfast env)"
+    """
+    with folder.explained():
+        values = variables(data)
+    if as_json:
+        print(json.dumps(values, indent=2))
+    elif as_dotenv:
+        for name, value in values.items():
+            print(f"{name}={value}")
+    else:
+        for name, value in values.items():
+            print(f"export {name}={shlex.quote(value)}")
+        print(f"unset {' '.join(UNSET)}")
+
+
+def variables(data: Path) -> dict[str, str]:
+    with folder.identities(data) as store:
+        credentials = root_credentials(store)
+    if credentials is None:
+        raise IdentityError(f"the root of account {Site().account} has no active key. Make one: holdfast key create")
+    return {
+        "AWS_ACCESS_KEY_ID": credentials.id,
+        "AWS_SECRET_ACCESS_KEY": credentials.secret,
+        "AWS_REGION": Site().region,
+        "AWS_DEFAULT_REGION": Site().region,
+        "AWS_ENDPOINT_URL_SQS": _endpoint(data),
+    }
+
+
+def root_credentials(store: Identities) -> Credentials | None:
+    """The newest active key of the root."""
+    for key in reversed(store.all_keys()):
+        if key.is_active and (key.account, key.user) == (Site().account, ROOT):
+            return store.credentials(key.id)
+    return None
+
+
+def _endpoint(data: Path) -> str:
+    try:
+        return (data / folder.ENDPOINT).read_text(encoding="utf-8").strip()
+    except FileNotFoundError:
+        return f"http://{LISTEN}"

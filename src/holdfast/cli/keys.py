@@ -1,0 +1,107 @@
+"""`holdfast key`: access keys. A running server notices changes within a second."""
+
+import json
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+import typer
+
+from holdfast.cli import folder
+from holdfast.protocol.names import Site
+from holdfast.stores.identities import DAY_S, ROOT, Credentials, Key
+
+ACCOUNT = Site().account
+app = typer.Typer(no_args_is_help=True, help="Access keys: make, list, disable and rotate them.")
+
+Account = Annotated[str, typer.Option(help="The account, 12 digits.")]
+AsJson = Annotated[bool, typer.Option("--json", help="As JSON.")]
+KeyId = Annotated[str, typer.Argument(metavar="ACCESS_KEY_ID", help="As `holdfast key ls` shows it.")]
+
+
+@app.command()
+def create(
+    *,
+    data: folder.Data = folder.DEFAULT,
+    user: Annotated[str, typer.Option(help="Whose key; root is the account itself.")] = ROOT,
+    account: Account = ACCOUNT,
+    as_json: AsJson = False,
+) -> None:
+    """Make a key for a user, and print it with its secret.
+
+    Example: holdfast key create --user worker
+    """
+    with folder.explained(), folder.identities(data) as store:
+        if user == ROOT:
+            store.add_account(account)
+        _show_new(store.add_key(store.user(account, user)), as_json=as_json)
+
+
+@app.command()
+def ls(*, data: folder.Data = folder.DEFAULT, as_json: AsJson = False) -> None:
+    """List keys, without their secrets.
+
+    Example: holdfast key ls
+    """
+    with folder.explained(), folder.identities(data) as store:
+        rows = [_row(each) for each in store.all_keys()]
+    if as_json:
+        print(json.dumps(rows, indent=2))
+        return
+    for row in rows:
+        used = f"last used {row['last_used']}" if row["last_used"] else "never used"
+        print(f"{row['id']}  {row['account']}  {row['user']}  {row['state']}  created {row['created']}  {used}")
+
+
+@app.command()
+def disable(key_id: KeyId, *, data: folder.Data = folder.DEFAULT) -> None:
+    """Refuse whatever is signed with a key from now on.
+
+    Example: holdfast key disable AKIAEXAMPLEEXAMPLE22
+    """
+    with folder.explained(), folder.identities(data) as store:
+        store.disable_key(key_id)
+    print(f"{key_id} is disabled; a running server refuses it within a second.")
+
+
+@app.command()
+def rotate(
+    key_id: KeyId,
+    *,
+    data: folder.Data = folder.DEFAULT,
+    keep_old: Annotated[
+        bool, typer.Option("--keep-old", help="Leave the old key active until you disable it yourself.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Make a new key for the same user, and disable the old one.
+
+    Example: holdfast key rotate AKIAEXAMPLEEXAMPLE22 --keep-old
+    """
+    with folder.explained(), folder.identities(data) as store:
+        old = store.key(key_id)
+        made = store.add_key(store.user(old.account, old.user))
+        if not keep_old:
+            store.disable_key(key_id)
+    _show_new(made, as_json=as_json)
+
+
+def _show_new(made: Credentials, *, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps({"AccessKeyId": made.id, "SecretAccessKey": made.secret}))
+    else:
+        print(f"access key  {made.id}\nsecret      {made.secret}")
+
+
+def _row(key: Key) -> dict[str, Any]:
+    return {
+        "id": key.id,
+        "account": key.account,
+        "user": key.user,
+        "state": "active" if key.is_active else "disabled",
+        "created": _day(key.created),
+        "last_used": _day(key.used_day * DAY_S) if key.used_day else None,
+    }
+
+
+def _day(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).date().isoformat()
