@@ -89,8 +89,11 @@ class Producer(Client):
         if queue.name in ("dead", "letters", "grave") and world.chance(0.8):
             queue = world.rng.choice((self.queues.plain, self.queues.simple, self.queues.fifo))
         for _ in range(count):
-            self._waiting += 1
-            self._send(queue, self._key(queue))
+            key = self._key(queue)
+            group = self._group(queue)
+            for _ in range(2 if key and world.chance(0.1) else 1):  # in a hurry: the same twice at once
+                self._waiting += 1
+                self._send(queue, key, group)
 
     def told(self, request: Request, fate: str) -> None:
         letter: Letter = request.about
@@ -114,11 +117,12 @@ class Producer(Client):
         self._keys = [*self._keys[-30:], key]
         return key
 
-    def _send(self, queue: Queue, name: str, group: str | None = None) -> None:
+    def _group(self, queue: Queue) -> str:
+        is_grouped = queue.is_fifo or (queue.name == "fair" and self.world.chance(0.8))
+        return self.world.rng.choice(GROUPS) if is_grouped else ""
+
+    def _send(self, queue: Queue, name: str, group: str) -> None:
         world, config = self.world, queue.config
-        if group is None:
-            is_grouped = queue.is_fifo or (queue.name == "fair" and world.chance(0.8))
-            group = world.rng.choice(GROUPS) if is_grouped else ""
         number = len(self.account.letters)
         size = world.between(200, 1400) if world.chance(0.1) else world.between(0, 120)
         content = b"%d:" % number + bytes([number % 251]) * size
@@ -218,8 +222,9 @@ class Consumer(Client):
         elif draw < 0.52:
             self._later(6 * SECOND, self._delete, queue, delivered, holding)
         elif draw < 0.56:
-            self._later(40 * MS, self._delete, queue, delivered, holding)
-            self._later(2 * SECOND, self._delete, queue, delivered, holding)
+            delay = world.gap(40 * MS)
+            for gap in (0, world.rng.choice((300, 2 * SECOND))):  # twice, at once or later
+                world.after(delay + gap, self._delete, queue, delivered, holding)
         elif draw < 0.68:
             self._later(SECOND, self._change, queue, delivered, holding)
         elif draw < 0.72 and self._last is not None and self._last[0] is queue:

@@ -102,8 +102,8 @@ class Simulation:
         plan = self.plan
         parts: tuple[Any, ...] = (self.host, self.account, self.queues)
         vanish = int(plan.vanish_s * SECOND * 8)
-        producers = [Producer(f"p{n}", *parts, pause=45 * MS * 200 // plan.rate) for n in range(4)]
-        consumers = [Consumer(f"c{n}", *parts, pause=70 * MS * 200 // plan.rate, vanish=vanish) for n in range(10)]
+        producers = [Producer(f"p{n}", *parts, pause=65 * MS * 200 // plan.rate) for n in range(4)]
+        consumers = [Consumer(f"c{n}", *parts, pause=105 * MS * 200 // plan.rate, vanish=vanish) for n in range(10)]
         return [*producers, *consumers, Admin("a", *parts, pause=300 * MS)]
 
     def finish(self) -> None:
