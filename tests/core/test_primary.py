@@ -1,0 +1,292 @@
+"""The primary of one shard: answers wait for the disk, clients are served in their order, loads are asked for once."""
+
+from typing import cast
+
+import pytest
+
+from holdfast.core import command as c
+from holdfast.core.command import Delivery, Need
+from holdfast.core.errors import NoRoom, QueueDoesNotExist
+from holdfast.core.journal import Journal
+from holdfast.core.limits import SECOND
+from holdfast.core.poll import Polls, Waiter
+from holdfast.core.primary import Primary, Reply
+from holdfast.core.shard import Shard
+from holdfast.core.types import Instant, Kind, LaneConfig, LaneId, ShardId, WallMs
+from tests.core.memory_disk import Plain
+from tests.scenarios.memory_log import MemoryLog
+
+LANE, OTHER = LaneId(1), LaneId(2)
+
+
+class Lead:
+    """A primary and what its host does for it, one step at a time."""
+
+    def __init__(self, config: LaneConfig | None = None) -> None:
+        self.log = MemoryLog(ShardId(1))
+        self.primary = Primary(Shard(ShardId(1)), cast(Journal, self.log))
+        self.time = 0
+        self.ask(c.Configure(LANE, config or LaneConfig()), "made")
+        assert [token for token, _ in self.sync()] == ["made"]
+
+    @property
+    def own(self) -> Instant:
+        return Instant(self.time * SECOND)
+
+    @property
+    def wall(self) -> WallMs:
+        return WallMs(self.time * 1000)
+
+    def ask(self, command: c.Command, token: object, wait_s: int = 0) -> None:
+        self.primary.submit(command, token, self.own, self.wall, wait_s=wait_s)
+
+    def send(self, body: bytes, token: object = "send", *, group: str = "") -> None:
+        self.ask(c.Send(LANE, body, body, len(body), group), token)
+
+    def tick(self) -> None:
+        self.primary.tick(self.own, self.wall)
+
+    def sync(self) -> list[Reply]:
+        """One flush, if there is something to write; then what may leave."""
+        if self.primary.flush():
+            self.primary.synced()
+        self.tick()
+        return self.primary.replies()
+
+    def load(self) -> int:
+        needs = self.primary.needs()
+        for need in needs:
+            self.primary.loaded(need, *self.log.headers(need), self.own, self.wall)
+        return len(needs)
+
+    def drop_windows(self) -> None:
+        for lane in self.primary.shard.lanes.values():
+            lane.backlog.window = None
+
+
+def bodies(lead: Lead, replies: list[Reply]) -> dict[object, list[bytes]]:
+    return {
+        token: [lead.log.message(each.header.at).content for each in answer.messages]
+        for token, answer in replies
+        if isinstance(answer, Delivery)
+    }
+
+
+# --- answers ------------------------------------------------------------------------------------------
+
+
+def test_an_answer_leaves_when_its_frame_is_synced_and_not_when_an_older_one_is() -> None:
+    lead = Lead()
+    lead.send(b"a", "a")
+    assert lead.primary.flush()
+    lead.send(b"b", "b")
+    assert lead.primary.flush() == ()
+    assert lead.primary.replies() == []
+    lead.primary.synced()
+    assert [token for token, _ in lead.primary.replies()] == ["a"]
+    assert lead.primary.flush()
+    lead.primary.synced()
+    assert [token for token, _ in lead.primary.replies()] == ["b"]
+
+
+def test_an_answer_that_wrote_nothing_waits_for_what_was_written_before() -> None:
+    lead = Lead()
+    lead.send(b"a", "send")
+    lead.ask(c.Count(LANE), "count")
+    lead.ask(c.Count(LaneId(99)), "refused")
+    assert lead.primary.replies() == []
+    replies = lead.sync()
+    assert [token for token, _ in replies] == ["send", "count", "refused"]
+    assert isinstance(replies[2][1], QueueDoesNotExist)
+
+
+def test_an_answer_that_waits_for_nothing_leaves_at_once() -> None:
+    lead = Lead()
+    lead.ask(c.Count(LANE), "count")
+    assert [token for token, _ in lead.primary.replies()] == ["count"]
+
+
+def test_a_frame_keeps_its_time_from_its_first_record_to_its_last() -> None:
+    lead = Lead()
+    lead.send(b"a")
+    lead.time = 5
+    lead.send(b"b")
+    lead.sync()
+    lead.send(b"c")
+    lead.sync()
+    assert [frame.now for frame in lead.log.frames] == [0, 0, 5 * SECOND]
+    lead.log.assert_replayable(lead.primary.shard)
+
+
+def test_own_time_that_goes_back_does_not_take_cluster_time_with_it() -> None:
+    lead = Lead()
+    lead.time = 10
+    lead.send(b"a")
+    lead.sync()
+    lead.time = 3
+    lead.send(b"b")
+    lead.sync()
+    assert [frame.now for frame in lead.log.frames[1:]] == [10 * SECOND, 10 * SECOND]
+
+
+def test_compaction_may_use_the_reserve_that_sends_may_not() -> None:
+    lead = Lead()
+    lead.send(b"a")
+    lead.sync()
+    lead.log.is_full = True
+    found = tuple(lead.log.messages_before(lead.log.next_lsn))
+    lead.ask(c.Compact(found), "compact")
+    lead.send(b"b")
+    answers = dict(lead.sync())
+    assert isinstance(answers["compact"], c.Done)
+    assert isinstance(answers["send"], NoRoom)
+    lead.log.is_used_up = True
+    lead.ask(c.Compact(found), "again")
+    assert isinstance(dict(lead.sync())["again"], NoRoom)
+
+
+# --- those who wait -----------------------------------------------------------------------------------
+
+
+def test_a_waiting_client_is_served_by_the_sync_that_commits_its_message() -> None:
+    lead = Lead()
+    lead.ask(c.Receive(LANE), "w", wait_s=20)
+    lead.send(b"a")
+    assert "w" not in dict(lead.sync())
+    assert bodies(lead, lead.sync()) == {"w": [b"a"]}
+
+
+def test_a_cancelled_client_takes_nothing() -> None:
+    lead = Lead()
+    lead.ask(c.Receive(LANE), "w", wait_s=20)
+    lead.primary.cancel("w")
+    lead.primary.cancel("w")
+    lead.send(b"a")
+    assert [token for token, _ in lead.sync()] == ["send"]
+    assert lead.sync() == []
+    assert lead.primary.shard.lanes[LANE].counts(lead.own).visible == 1
+    assert not lead.primary.shard.lanes[LANE].is_watched
+
+
+def test_a_client_that_is_cancelled_while_headers_are_loaded_takes_nothing() -> None:
+    lead = Lead()
+    lead.send(b"a")
+    lead.sync()
+    lead.drop_windows()
+    lead.ask(c.Receive(LANE), "gone")
+    lead.ask(c.Receive(LANE), "here")
+    lead.primary.cancel("gone")
+    assert lead.load() == 1
+    assert bodies(lead, lead.sync()) == {"here": [b"a"]}
+
+
+def test_the_same_headers_are_asked_for_once() -> None:
+    lead = Lead()
+    lead.send(b"a")
+    lead.send(b"b")
+    lead.sync()
+    lead.drop_windows()
+    lead.ask(c.Receive(LANE), "one")
+    lead.ask(c.Receive(LANE), "two")
+    assert len(lead.primary.needs()) == 1
+    assert lead.primary.needs() == []
+
+
+def test_clients_of_different_queues_do_not_serve_each_other() -> None:
+    lead = Lead()
+    lead.ask(c.Configure(OTHER, LaneConfig()), None)
+    lead.ask(c.Receive(LANE), "w", wait_s=20)
+    lead.ask(c.Receive(OTHER), "o", wait_s=20)
+    lead.send(b"a")
+    lead.sync()
+    assert bodies(lead, lead.sync()) == {"w": [b"a"]}
+    lead.time = 20
+    lead.tick()
+    assert bodies(lead, lead.sync()) == {"o": []}
+
+
+def test_a_waiting_client_has_its_headers_loaded() -> None:
+    lead = Lead(LaneConfig(delay_s=10))
+    lead.send(b"a")
+    lead.sync()
+    lead.ask(c.Receive(LANE), "w", wait_s=20)
+    lead.drop_windows()
+    lead.time = 10
+    lead.tick()
+    assert lead.load() == 1
+    assert bodies(lead, lead.sync()) == {"w": [b"a"]}
+
+
+def test_who_waits_behind_a_held_group_costs_no_time() -> None:
+    lead = Lead(LaneConfig(kind=Kind.FIFO, content_deduplication=True))
+    lead.send(b"a", group="g")
+    lead.send(b"b", group="g")
+    lead.sync()
+    lead.ask(c.Receive(LANE, 1, 600), "r")
+    lead.ask(c.Receive(LANE), "w", wait_s=20)
+    lead.sync()
+    lead.sync()
+    deadline = lead.primary.deadline()
+    assert deadline is not None
+    assert deadline >= lead.own + SECOND
+
+
+def test_a_tick_comes_every_second_and_at_every_end() -> None:
+    lead = Lead()
+    assert lead.primary.deadline() == SECOND
+    lead.time = 5
+    lead.tick()
+    assert lead.primary.deadline() == 6 * SECOND
+    lead.send(b"a")
+    lead.sync()
+    lead.ask(c.Receive(LANE, 1, 1), "r")
+    lead.ask(c.Receive(LANE), "w", wait_s=20)
+    lead.sync()
+    lead.primary.tick(Instant(5_900_000), lead.wall)
+    assert lead.primary.deadline() == 6 * SECOND
+
+
+def test_everybody_can_be_sent_away() -> None:
+    lead = Lead()
+    for token in ("a", "b"):
+        lead.ask(c.Receive(LANE), token, wait_s=20)
+    assert [waiter.token for waiter in lead.primary.polls.drain()] == ["a", "b"]
+
+
+def test_a_table_of_waiters_forgets_those_who_left() -> None:
+    polls = Polls()
+    early, late = (Waiter(token, c.Receive(LANE), Instant(until)) for token, until in (("early", 5), ("late", 9)))
+    assert polls.add(early)
+    assert polls.add(late)
+    assert polls.remove("early") is early
+    assert polls.remove("early") is None
+    assert polls.has(LANE)
+    assert polls.first(LANE) is late
+    assert polls.deadline() == 9
+    assert polls.expired(Instant(9)) == [late]
+    assert polls.remove("late") is late
+    assert not polls.has(LANE)
+    assert polls.first(LANE) is None
+    assert polls.deadline() is None
+
+
+def test_the_tests_cipher_notices_what_was_changed() -> None:
+    """Replay in these tests proves something only if reading wrong bytes fails."""
+    cipher = Plain()
+    sealed = cipher.seal(1, 2, b"content", b"clear")
+    assert cipher.open(1, 2, sealed, b"clear") == b"content"
+    with pytest.raises(ValueError, match="not what was sealed"):
+        cipher.open(1, 3, sealed, b"clear")
+
+
+def test_needs_of_a_dropped_lane_end_with_a_refusal() -> None:
+    lead = Lead()
+    lead.send(b"a")
+    lead.sync()
+    lead.drop_windows()
+    lead.ask(c.Receive(LANE), "r")
+    lead.ask(c.Drop(LANE), "drop")
+    assert isinstance(lead.primary.needs()[0], Need)
+    lead.primary._asked.clear()
+    lead.load()
+    assert isinstance(dict(lead.sync())["r"], QueueDoesNotExist)
