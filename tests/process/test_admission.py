@@ -17,6 +17,8 @@ from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 from botocore.exceptions import ClientError
 
+from holdfast.frontend.rights import DEMANDS
+from holdfast.protocol import actions
 from tests.process.guarded import Guarded, Keys, guarded, new_key, run
 
 ARN = "arn:aws:sqs:us-east-1:000000000000:"
@@ -150,6 +152,11 @@ def test_a_presigned_post_with_another_body_or_a_wrong_secret_is_refused(server:
 
 
 # --- rights ---------------------------------------------------------------------------------------------
+
+
+def test_every_action_names_its_queue_or_has_a_rule() -> None:
+    for action in (*actions.ACTIONS, *actions.EXTENSIONS):
+        assert "queue_url" in action.__struct_fields__ or action.__name__ in DEMANDS, action
 
 
 def test_a_user_may_do_what_its_policy_allows_and_nothing_else(server: Guarded, sqs: Any) -> None:

@@ -11,6 +11,7 @@ import re
 import resource
 import secrets
 import shlex
+import shutil
 import signal
 import sys
 from collections.abc import Callable
@@ -274,7 +275,7 @@ def _boot() -> str:
 def _announce(settings: Settings, port: int, shown: Credentials | None) -> None:
     """The secret is for a person at a terminal, not for a log."""
     endpoint = _endpoint(settings.host, port)
-    command = f"holdfast env --data {shlex.quote(str(settings.data))}"
+    command = f"{_program()} env --data {shlex.quote(str(settings.data))}"
     print(f"Holdfast serves SQS at {endpoint}, messages in {settings.data}")
     if settings.is_open:
         print("Requests are not authenticated: any keys are accepted.")
@@ -287,6 +288,14 @@ def _announce(settings: Settings, port: int, shown: Credentials | None) -> None:
     _write_whole(settings.data / folder.ENDPOINT, _endpoint(_reachable(settings.host), port))
     if settings.ready_file is not None:
         _write_whole(settings.ready_file, endpoint)
+
+
+def _program() -> str:
+    """How a shell can call us again."""
+    if shutil.which("holdfast"):
+        return "holdfast"
+    called = Path(sys.argv[0]).absolute()
+    return f"{shlex.quote(sys.executable)} -m holdfast" if called.suffix == ".py" else shlex.quote(str(called))
 
 
 def _endpoint(host: str, port: int) -> str:
