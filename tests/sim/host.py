@@ -90,6 +90,7 @@ class Host:
     def heal(self) -> None:
         """No more faults. What is damaged is brought back."""
         self.is_healed = True
+        self.failpoint = None
         self.disk.budget = None
         self.disk.repair()
 
