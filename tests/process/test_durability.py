@@ -2,7 +2,6 @@
 
 import contextlib
 import itertools
-import os
 import resource
 import subprocess
 import threading
