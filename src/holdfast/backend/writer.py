@@ -29,14 +29,6 @@ class Writer:
         """`on_done` is called in the loop. The disk belongs to the thread until then."""
         self._jobs.put((disk, operations, on_done))
 
-    def write_now(self, disk: Disk, operations: tuple[FileOp, ...]) -> None:
-        """In the calling thread; saves the way to the helper and back when nothing else is to be done meanwhile."""
-        try:
-            for operation in operations:
-                disk.execute(operation)
-        except OSError as problem:
-            self._fail(problem)
-
     def close(self) -> None:
         self._jobs.put(None)
         self._thread.join()
@@ -44,5 +36,9 @@ class Writer:
     def _work(self) -> None:
         while (job := self._jobs.get()) is not None:
             disk, operations, on_done = job
-            self.write_now(disk, operations)
+            try:
+                for operation in operations:
+                    disk.execute(operation)
+            except OSError as problem:
+                self._fail(problem)
             self._to_loop(on_done)
