@@ -111,9 +111,9 @@ class Moves(RuleBasedStateMachine):
         self.world.network = network
 
     @precondition(lambda self: self.must)
-    @rule(works=st.booleans())
-    def disk_changes(self, works: bool) -> None:
-        self.world.is_disk_working = works
+    @rule(stopped=st.sets(st.sampled_from([WORK.shard, DEAD.shard])))
+    def disk_changes(self, stopped: set[ShardId]) -> None:
+        self.world.stopped = stopped
         self.settle()
 
     @precondition(lambda self: self.must)
@@ -136,7 +136,7 @@ class Moves(RuleBasedStateMachine):
         self.settle()
 
     def teardown(self) -> None:
-        self.world.network, self.world.is_disk_working = Network.WORKS, True
+        self.world.network, self.world.stopped = Network.WORKS, set()
         for _ in range(20):
             self.world.advance(Instant(self.world.time + 31 * SECOND))
         self.settle()  # answers that were still to come

@@ -313,7 +313,8 @@ class Script:
 
     def disk(self, words: Words) -> list[str]:
         self.on(words)  # made before the disk stops
-        self.world.is_disk_working = words.plain != ["stops"]
+        shards = [ShardId(words.number("shard"))] if words.has("shard") else list(self.world.nodes)
+        self.world.stopped = set(shards if words.plain == ["stops"] else [])
         for node in self.world.nodes.values():
             node.log.is_full = words.plain == ["full"]
             node.log.is_used_up = words.plain == ["used", "up"]

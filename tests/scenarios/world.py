@@ -84,7 +84,7 @@ class World:
         self.nodes: dict[ShardId, Node] = {}
         self.time = Instant(0)  # cluster time of every shard, unless one was restarted
         self.wall_offset = 0
-        self.is_disk_working = True
+        self.stopped: set[ShardId] = set()  # shards whose disk does not answer
         self.network = Network.WORKS
         self.handed: list[tuple[ShardId, Handover]] = []  # everything that ever was handed over, and to whom
         self.answers: list[tuple[Any, object]] = []
@@ -118,7 +118,7 @@ class World:
             node.restart()
         before, self.time = self.time, max(node.log.stamp for node in self.nodes.values())
         self.wall_offset += (before - self.time) // 1000 + after_s * 1000
-        self.is_disk_working = True
+        self.stopped.clear()
         self.settle()
 
     # Until all is quiet
@@ -145,7 +145,7 @@ class World:
             headers, upto = node.log.headers(need)
             primary.loaded(need, headers, upto, self.time, self.wall)
             is_busy = True
-        if self.is_disk_working and (node.log.is_flushing or primary.flush()):
+        if node.shard.shard not in self.stopped and (node.log.is_flushing or primary.flush()):
             primary.synced()
             primary.tick(self.time, self.wall)
             is_busy = True
@@ -161,7 +161,7 @@ class World:
         """A host rings its timer at `deadline`; one that is always due would keep a processor busy for nothing."""
         node.primary.tick(self.time, self.wall)
         deadline = node.primary.deadline()
-        is_quiet = deadline is None or deadline > self.time + 1 or not self.is_disk_working
+        is_quiet = deadline is None or deadline > self.time + 1 or node.shard.shard in self.stopped
         assert is_quiet, f"a timer that is due at {deadline} though nothing happens then"
 
     # Hand-overs
