@@ -106,15 +106,15 @@ def test_an_answer_that_waits_for_nothing_leaves_at_once() -> None:
     assert [token for token, _ in lead.primary.replies()] == ["count"]
 
 
-def test_a_frame_keeps_its_time_from_its_first_record_to_its_last() -> None:
+def test_every_record_is_applied_at_the_time_of_its_frame() -> None:
     lead = Lead()
     lead.send(b"a")
-    lead.time = 5
     lead.send(b"b")
-    lead.sync()
+    lead.time = 5
     lead.send(b"c")
     lead.sync()
-    assert [frame.now for frame in lead.log.frames] == [0, 0, 5 * SECOND]
+    frames = [(frame.now, len(frame.records)) for frame in lead.log.frames]
+    assert frames == [(0, 1), (0, 2), (5 * SECOND, 1)]
     lead.log.assert_replayable(lead.primary.shard)
 
 

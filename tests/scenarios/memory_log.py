@@ -51,8 +51,9 @@ class MemoryLog:
         return self._under_way is not None
 
     def begin(self, own: Instant, wall: WallMs) -> Instant:
+        if own > self.stamp:
+            self._open, self.stamp = None, own
         if self._open is None:
-            self.stamp = max(self.stamp, own)
             self._wall = wall
         return self.stamp
 
@@ -71,10 +72,9 @@ class MemoryLog:
         return lsn
 
     def flush(self, *, is_idle: bool = False) -> tuple[FileOp, ...]:  # noqa: ARG002 - an idle frame says nothing here
-        if self._open is None:
+        if self.next_lsn - 1 == self.durable:
             return ()
-        self._open = None
-        self._under_way = Lsn(self.next_lsn - 1)
+        self._open, self._under_way = None, Lsn(self.next_lsn - 1)
         return (Sync("log"),)
 
     def synced(self) -> None:
@@ -94,6 +94,10 @@ class MemoryLog:
         return False
 
     # What a reader of the log finds
+
+    def headers_of(self, lane: LaneId) -> dict[Lsn, Header]:
+        """Of every copy of every message, by log position."""
+        return self._headers.get(lane, {})
 
     def message(self, at: Lsn) -> Message:
         return decode_message(self._messages[at], self._epochs[at], at, cipher=self._cipher)

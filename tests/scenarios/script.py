@@ -416,7 +416,7 @@ class Script:
 
     def sequences(self, queue: Queue) -> list[tuple[int, int]]:
         log = self.world.node(queue.shard).log
-        headers = log._headers.get(queue.lane, {}).values()
+        headers = log.headers_of(queue.lane).values()
         return [(header.seq, self.number_of(queue, header)) for header in headers]
 
     def move(self, words: Words) -> list[str]:
@@ -503,7 +503,7 @@ def show_accepted(script: Script, asked: Asked, accepted: c.Accepted) -> list[st
     number = script.numbers[name] = len(script.numbers)
     shard = script.world.node(queue.shard)
     lane = shard.shard.lanes[queue.lane]
-    header = shard.log._headers[queue.lane][accepted.lsn]
+    header = shard.log.headers_of(queue.lane)[accepted.lsn]
     visible_at = header.visible_at if header.is_aside else lane.visible_at(header)
     line = f"sent #{number} visible at {seconds(visible_at)}"
     return [line + f", sequence number {SEQUENCE_BASE + accepted.seq}" if asked.wants == "sequence" else line]
