@@ -28,6 +28,12 @@ BODY = b"x" * 1024
 LANE = LaneId(1)
 BATCH = 1000
 RESULTS = Path(__file__).parent / "results"
+INTRODUCTION = """# What the core costs
+
+Measured by `bench/core.py --write`: CPU time of one process on one core, 1 KB bodies, medians. The receive of a deep
+lane includes loading its headers from a segment's index.
+
+"""
 
 
 class Log:
@@ -210,8 +216,10 @@ def table(result: dict[str, object]) -> str:
     rows = [("", "empty lane", backlog, "asked for")]
     bounds = {"send": 4, "receive": 6, "delete": 4}
     for name, bound in bounds.items():
-        rows.append((f"{name}, µs CPU", f"{shallow[name]:.2f}", f"{deep[name]:.2f}", f"≤ {bound}, within 10 %"))
+        rows.append((f"{name}, µs CPU", f"{shallow[name]:.2f}", f"{deep[name]:.2f}", f"≤ {bound}"))
+    both = [sum(values.values()) for values in (shallow, deep)]
     rows += [
+        ("all three", f"{both[0]:.2f}", f"{both[1]:.2f}", "within 10 %"),
         ("memory per ready message, bytes", "", f"{result['bytes_per_ready']:.2f}", "≤ 24, goal 2"),
         ("memory per in-flight message, bytes", "", f"{result['bytes_per_in_flight']:.0f}", "≤ 300"),
         ("memory per idle lane, bytes", "", f"{result['bytes_per_idle_lane']:.0f}", "≤ 1024"),
@@ -231,7 +239,7 @@ def main() -> None:
     if options.write:
         RESULTS.mkdir(exist_ok=True)
         (RESULTS / "core.json").write_text(json.dumps(result, indent=2) + "\n")
-        (RESULTS / "core.md").write_text("# What the core costs\n\n" + table(result) + "\n")
+        (RESULTS / "core.md").write_text(f"{INTRODUCTION}{table(result)}\n")
         print(f"written to {RESULTS.name}/core.json and core.md", file=sys.stderr)
 
 
