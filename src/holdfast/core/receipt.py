@@ -51,7 +51,7 @@ def _is_equal(mac: bytes, clear: bytes, key: bytes) -> bool:
 
 def message_id(shard: ShardId, epoch: Epoch, lsn: Lsn) -> str:
     high, middle, low = lsn >> 48, lsn >> 36 & 0xFFF, lsn & 0xFFFFFFFFF
-    return f"{epoch:08x}-{high:04x}-{0x8000 | middle:04x}-{0x8000 | shard:04x}-{low:012x}"
+    return "%08x-%04x-%04x-%04x-%012x" % (epoch, high, 0x8000 | middle, 0x8000 | shard, low)  # noqa: UP031 - half the time of an f-string
 
 
 def message_id_bytes(shard: ShardId, epoch: Epoch, lsn: Lsn) -> bytes:
