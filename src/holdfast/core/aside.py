@@ -64,6 +64,9 @@ class Aside:
         self.ripe: dict[Instant, None] = {}  # buckets that are due, oldest first
         self.count = 0  # messages still delayed
 
+    def __bool__(self) -> bool:
+        return bool(self._buckets)
+
     def add(self, header: Header) -> None:
         due = on_grid(header.visible_at)
         bucket = self._buckets.get(due)

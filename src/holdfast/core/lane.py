@@ -289,6 +289,7 @@ class Lane:
         if header.is_aside:
             assert self.aside is not None, "an aside message was added before"
             self.aside.remove(header)
+            self.aside = self.aside or None
             return
         if is_taken:
             self.backlog.take(header)
@@ -393,8 +394,7 @@ class Lane:
     # Reading
 
     def counts(self, now: Instant) -> Counts:
-        delayed = 0
+        delayed = self.aside.count if self.aside is not None else 0
         if self.maturing is not None:  # those are the last ones of the stream
-            delayed = min(self.backlog.count, self.maturing.after(now - self._own_delay())[1])
-        delayed += self.aside.count if self.aside is not None else 0
+            delayed += min(self.backlog.count, self.maturing.after(now - self._own_delay())[1])
         return Counts(max(0, self.count - self.in_flight - delayed), self.in_flight, delayed, self.bytes)

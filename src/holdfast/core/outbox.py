@@ -105,9 +105,9 @@ def hand_over(entry: Entry, message: Message, *, source: ShardId, now: Instant) 
     A dead letter keeps its MessageId, receive count and (on standard queues) its age; a redriven message is new.
     """
     header = entry.header
-    time_left = max(1, header.deadline - now) if header.deadline else 0
+    time_left = max(0, header.deadline - now)  # 0: none, or it is over; a dead letter stays
     is_new = entry.cause is Cause.REDRIVE
-    if is_new or entry.cause is Cause.TIME_TO_LIVE:
+    if is_new:
         time_left = 0
     is_young = is_new or entry.is_fifo
     wall = WallMs(0) if is_young else message.wall

@@ -31,6 +31,9 @@ def decide_send(
     delay_s = config.delay_s if command.delay_s is None or lane.is_fifo else command.delay_s
     ttl_s = config.time_to_live_s if command.time_to_live_s is None else command.time_to_live_s
     seq = Seq(lane.last_seq + 1)
+    is_aside = delay_s != config.delay_s or (lane.maturing is not None and _is_early(lane, delay_s, moment))
+    if target is not None and not lane.is_fifo:
+        is_aside = True  # it leaves at once: nothing that the stream should have to remember
     sent = Sent(
         command.lane,
         seq,
@@ -40,7 +43,7 @@ def decide_send(
         ttl_s,
         moment.wall,
         digest,
-        delay_s != config.delay_s or (lane.maturing is not None and _is_early(lane, delay_s, moment)),
+        is_aside,
         command.content,
     )
     accepted = Accepted(moment.epoch, moment.lsn, seq)

@@ -33,7 +33,10 @@ class Tenants:
             self.in_flight[group] = left
         else:
             del self.in_flight[group]
-        period = self.spent.setdefault(at // NOISY_MEMORY, {})
+        number = at // NOISY_MEMORY
+        if number not in self.spent:
+            self.forget(at)
+        period = self.spent.setdefault(number, {})
         period[group] = period.get(group, 0) + duration
         period[_ALL] = period.get(_ALL, 0) + duration
 
