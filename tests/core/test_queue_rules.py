@@ -560,6 +560,26 @@ def test_time_in_steps_and_time_at_once_give_the_same_state() -> None:
     assert run([20]) == run([0.5] * 40) == run([4, 3.001, 12.999])
 
 
+def test_an_overflow_leaves_nothing_behind_in_a_standard_queue(one: OneShard) -> None:
+    one.configure(LaneConfig(messages_max=1, overflow_to_dead_letter=True, redrive=Redrive(FAR, 5)))
+    send_all(one, "abcdef")
+    lane = one.shard.lanes[LANE]
+    assert (len(lane.backlog.gone), lane.aside, len(one.shard.outboxes[FAR.shard].entries)) == (0, None, 5)
+    one.drop_windows()
+    assert one.bodies() == ["a"]
+    one.check()
+
+
+def test_the_time_that_tenants_spent_is_forgotten(one: OneShard) -> None:
+    for _ in range(5):
+        one.send("a", group="g")
+        one.do(c.Delete(LANE, receipt_of(one.receive(1, 30)[0])))
+        one.time = Instant(one.time + 300_000_000)
+    tenants = one.shard.lanes[LANE].tenants
+    assert tenants is not None
+    assert len(tenants.spent) <= 2
+
+
 def test_many_alarms_that_are_out_of_date_do_not_pile_up(one: OneShard) -> None:
     one.send("a")
     one.receive(1, 43_000)
