@@ -97,8 +97,9 @@ def _move(lane: Lane, candidate: Candidate, moment: Moment, departures: Departur
     target = lane.tasks[-1].target or (unpack_address(header.origin) if header.origin else None)
     if target is None:
         return TaskEnded(lane.lane, FAILED, NO_ORIGIN)
-    is_fresh = candidate.lease is None
-    return departures.depart(lane.lane, header, count=0, is_fresh=is_fresh, target=target, cause=Cause.REDRIVE)
+    lease = candidate.lease
+    count = header.count + (lease.number if lease is not None else 0)  # should it come back
+    return departures.depart(lane.lane, header, count=count, is_fresh=lease is None, target=target, cause=Cause.REDRIVE)
 
 
 def decide_arrive(
