@@ -313,6 +313,8 @@ class Admin(Client):
         if draw < 0.6:
             self._tasks += 1
             target = queues.simple.address if source is queues.dead and world.chance(0.3) else None
+            if queues.grave is not None and source is queues.dead and world.chance(0.2):
+                target = queues.grave.address  # which may not exist any more
             rate = world.rng.choice((0, 5, 50))
             self.ask(source, StartMove(source.lane, f"task {self._tasks}", target, rate))
         elif draw < 0.8:
