@@ -36,6 +36,7 @@ class Letter:
         "own_begun",
         "own_ended",
         "place",
+        "seen_at",
         "seq",
         "ttl_s",
     )
@@ -55,6 +56,7 @@ class Letter:
         self.is_acked = False
         self.seq = 0  # as acknowledged
         self.place: Identity | None = None  # where it was seen last
+        self.seen_at = 0  # it was there at that instant or later
         self.left: dict[Identity, int] = {}  # places it moved on from -> when that was known
         self.is_delete_tried = False
         self.deleted_at = FOREVER  # an acknowledged delete that certainly met it
@@ -110,7 +112,7 @@ class LaneAccount:
         self.is_fifo = queue.is_fifo
         self.is_once = queue.config.at_most_once
         self.configs: list[LaneConfig] = []
-        self.targets: dict[int, None] = {}  # lanes that messages may leave for
+        self.targets: dict[int, int] = {}  # lanes that messages may leave for -> since when
         self.holdings: dict[int, Holding] = {}
         self.acked: dict[int, list[Letter]] = {}
         self.ids: dict[int, tuple[int, int]] = {}  # sequence number -> epoch and lsn, which make the MessageId
@@ -122,12 +124,12 @@ class LaneAccount:
         self.receives_unknown = 0
         self.unknown_count = 0  # messages that receives of unknown outcome may have taken
         self.is_left_by_tasks = False
-        self.configure(queue.config)
+        self.configure(queue.config, 0)
 
-    def configure(self, config: LaneConfig) -> None:
+    def configure(self, config: LaneConfig, now: int) -> None:
         self.configs.append(config)
         if config.redrive is not None:
-            self.targets[config.redrive.target.lane] = None
+            self.targets.setdefault(config.redrive.target.lane, now)
 
     def is_maybe_cleared_since(self, instant: int) -> bool:
         return self.clears_open > 0 or self.cleared_at >= instant
@@ -180,16 +182,19 @@ class Account:
         if letter.key:
             self.by_key.setdefault((letter.lane, letter.key), []).append(letter)
 
-    def reachable(self, lane: int) -> list[int]:
-        """The lane, and where its messages may have been brought."""
-        found = {lane: None}
-        todo = [lane]
+    def reachable(self, letter: Letter) -> dict[int, int]:
+        """Lanes where it may have been brought since it was seen last, and since when it may have been there."""
+        lane, since = (letter.place[0], letter.seen_at) if letter.place is not None else (letter.lane, letter.begun)
+        found = {int(lane): since}
+        todo = [int(lane)]
         while todo:
-            for target in self.lanes[todo.pop()].targets:
-                if target not in found:
-                    found[target] = None
+            lane = todo.pop()
+            for target, since in self.lanes[lane].targets.items():
+                arrival = max(found[lane], since)
+                if arrival < found.get(target, FOREVER):
+                    found[target] = arrival
                     todo.append(target)
-        return list(found)
+        return found
 
     def letter_of(self, content: bytes) -> Letter | None:
         """By its content, which has to be the same byte for byte."""
@@ -200,12 +205,13 @@ class Account:
         return letter if letter.content == content else None
 
     def is_maybe_cleared(self, letter: Letter) -> bool:
-        lanes = (self.lanes[lane] for lane in self.reachable(letter.lane))
-        return any(lane.is_maybe_cleared_since(letter.begun) for lane in lanes)
+        found = self.reachable(letter).items()
+        return any(self.lanes[lane].is_maybe_cleared_since(since) for lane, since in found)
 
     def is_maybe_over(self, letter: Letter, now: int) -> bool:
         """By retention or time to live. Cluster time is never faster than the simulation's."""
-        lives = (self.lanes[lane].life(letter) for lane in self.reachable(letter.lane))
+        lanes = {letter.lane: 0, **self.reachable(letter)}  # its time to live travels with it
+        lives = (self.lanes[lane].life(letter) for lane in lanes)
         return now - letter.begun >= min(lives)
 
 

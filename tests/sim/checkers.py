@@ -66,7 +66,7 @@ class Checkers:
             case Purge() | Drop():
                 self.account.lanes[command.lane].clears_open += 1
             case Configure():
-                self.account.lanes[command.lane].configure(command.config)
+                self.account.lanes[command.lane].configure(command.config, request.begun)
             case StartMove():
                 self._task_begun(command)
             case _:
@@ -129,14 +129,14 @@ class Checkers:
         lane.cleared_at = request.ended
 
     def _task_begun(self, command: StartMove) -> None:
-        lane = self.account.lanes[command.lane]
+        lane, now = self.account.lanes[command.lane], self._world.now
         lane.is_left_by_tasks = True
         if command.target is not None:
-            lane.targets[command.target.lane] = None
+            lane.targets.setdefault(command.target.lane, now)
             return
         for other in list(self.account.lanes.values()):  # back to where each message came from
             if command.lane in other.targets:
-                lane.targets[other.queue.lane] = None
+                lane.targets.setdefault(other.queue.lane, now)
 
     # Hosts
 

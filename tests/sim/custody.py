@@ -55,15 +55,17 @@ class Custody:
     def _check_way(self, letter: Letter, lane: LaneAccount, seq: int, request: Request) -> None:
         place = (lane.queue.lane, seq)
         is_known = letter.place == place
-        is_way = is_known or lane.queue.lane in self._account.reachable(letter.lane)
+        is_way = is_known or lane.queue.lane in self._account.reachable(letter)
         self._tally.check("I2", is_way, f"letter {letter.number} cannot have come to {lane.queue.name}")
         left = letter.left.get(place)
         is_double = left is not None and request.begun > left
         self._tally.check("I2", not is_double, f"letter {letter.number} is at {place} and at {letter.place}")
-        if not is_known:
+        if not is_known and left is None:
             if letter.place is not None:
                 letter.left[letter.place] = request.ended
             letter.place = place
+        if letter.place == place:
+            letter.seen_at = max(letter.seen_at, request.begun)
 
     def _check_committed(self, letter: Letter, request: Request, where: str) -> None:
         """A message is handed out only after its send is committed, so after its own reply could leave."""
