@@ -114,6 +114,7 @@ class LaneAccount:
         self.configs: list[LaneConfig] = []
         self.targets: dict[int, int] = {}  # lanes that messages may leave for -> since when
         self.holdings: dict[int, Holding] = {}
+        self.unseen: dict[int, Letter] = {}  # acknowledged and never handed out, by number
         self.acked: dict[int, list[Letter]] = {}
         self.ids: dict[int, tuple[int, int]] = {}  # sequence number -> epoch and lsn, which make the MessageId
         self.groups: dict[str, list[Row]] = {}
@@ -146,6 +147,10 @@ class LaneAccount:
     @property
     def delay(self) -> int:
         return min(config.delay_s for config in self.configs) * SECOND
+
+    @property
+    def longest_delay(self) -> int:
+        return max(config.delay_s for config in self.configs) * SECOND
 
     @property
     def receives_max(self) -> int:

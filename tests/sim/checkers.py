@@ -117,6 +117,8 @@ class Checkers:
                 pass
 
     def _received(self, request: Request, delivery: Delivery) -> None:
+        if not delivery.messages:
+            self._deliveries.found_nothing(request)
         letters = self._custody.received(request, delivery)
         self._deliveries.received(request, delivery, letters)
         lane = self.account.lanes[lane_of(request)]

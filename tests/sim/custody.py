@@ -26,7 +26,11 @@ class Custody:
         letter.ended = request.ended
         if isinstance(request.answer, Accepted):
             letter.is_acked, letter.seq = True, request.answer.seq
-            self._account.lanes[letter.lane].acked.setdefault(letter.seq, []).append(letter)
+            lane = self._account.lanes[letter.lane]
+            sharing = lane.acked.setdefault(letter.seq, [])
+            sharing.append(letter)
+            if len(sharing) == 1 and not letter.is_received:
+                lane.unseen[letter.number] = letter
 
     def send_abandoned(self, request: Request) -> None:
         letter: Letter = request.about
@@ -49,6 +53,7 @@ class Custody:
             if lane.is_once:
                 self._tally.check("I9", not letter.is_received, f"{where}: at most once, and received twice")
             letter.is_received = True
+            self._account.lanes[letter.lane].unseen.pop(letter.number, None)
             letter.is_drained = letter.is_drained or self._account.is_draining
         return letters
 

@@ -5,10 +5,13 @@ time is never faster than the simulation's. Only what is certain is held against
 """
 
 from holdfast.core.command import ChangeVisibility, Delete, Delivered, Delivery, Receive
+from holdfast.core.limits import TIMER_STEP
 from tests.sim.account import FOREVER, Account, Holding, LaneAccount, Letter, Row, lane_of
 from tests.sim.request import Request
 from tests.sim.tally import Tally
 from tests.sim.world import SECOND
+
+PATIENCE = SECOND  # how long somebody in a long poll may wait for what is there
 
 
 class Meddling:
@@ -28,6 +31,22 @@ class Deliveries:
         self._tally = tally
 
     # Receives
+
+    def found_nothing(self, request: Request) -> None:
+        """Right, unless something was certainly there, visible and in nobody's hands. Standard queues only."""
+        lane = self._account.lanes[lane_of(request)]
+        is_late = request.ended - request.begun > request.wait_s * SECOND + PATIENCE  # paused, or a slow disk
+        is_certain = lane.is_simple and not (lane.is_fifo or lane.is_once or lane.receives_unknown)
+        if is_late or not is_certain or lane.receives_open:
+            return
+        latest = (request.own_ended - PATIENCE if request.wait_s else request.own_begun) - TIMER_STEP
+        for letter in lane.unseen.values():
+            is_there = not letter.key and request.ended - letter.begun < lane.life(letter)
+            delay = letter.delay_s * SECOND if letter.delay_s >= 0 else lane.longest_delay
+            if is_there and letter.own_ended + delay < latest and not lane.is_maybe_cleared_since(letter.begun):
+                text = f"{lane.queue.name}: nothing for {request.number}, while #{letter.seq} waits"
+                self._tally.check("liveness", False, text)
+        self._tally.counts["liveness"] += 1
 
     def received(self, request: Request, delivery: Delivery, letters: list[Letter]) -> None:
         lane = self._account.lanes[lane_of(request)]

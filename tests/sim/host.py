@@ -160,6 +160,11 @@ class Host:
     def tell(self, request: Request, fate: str) -> None:
         self.world.after(self.world.between(50, 300), request.asker.told, request, fate)
 
+    def waiting(self) -> list[str]:
+        """Requests that have no answer yet."""
+        requests = self.process.open_requests() if self.process is not None else []
+        return [f"{request.number} {request.command}" for request in requests]
+
     def cancel(self, request: Request) -> None:
         """The client's connection broke, and the host noticed."""
         if self.process is not None:
@@ -279,6 +284,9 @@ class Process:
         self.host.witness.ended(request)
         is_lost = not self.host.is_healed and self.world.chance(self.host.plan.reply_loss)
         self.host.tell(request, UNKNOWN if is_lost else ANSWERED)
+
+    def open_requests(self) -> list[Request]:
+        return list(self._open.values())
 
     def cancel(self, request: Request) -> None:
         if request.fate == OPEN and request.number in self._open:

@@ -92,10 +92,10 @@ def _faults(rng: Random) -> dict[str, Any]:
 
 def _limits(rng: Random) -> dict[str, int]:
     load = rng.choice((4, 16, 64))
-    in_flight, windows = rng.choice(((30, 256), (120_000, 3_000), (120_000, 262_144)))
+    in_flight, windows = rng.choice(((30, 30 + 3 * load), (120_000, 3_000), (120_000, 262_144)))
     return {
         "STRETCH_BITS": rng.choice((4, 5, 6)),
-        "WINDOW_MAX": min(128, load * rng.choice((1, 2, 8))),
+        "WINDOW_MAX": load * rng.choice((1, 2)),
         "WINDOW_TOTAL": windows,
         "LOAD_MAX": load,
         "FRAME_BYTES_MAX": rng.choice((2_048, 8_192)),

@@ -115,6 +115,8 @@ class Simulation:
         self.drain.start()
         is_over = world.run_while(lambda: not self.drain.is_over, world.now + PATIENCE)
         self.checkers.tally.check("liveness", is_over, f"the queues do not drain: {self.drain.left}")
+        forgotten = self.host.waiting()
+        self.checkers.tally.check("liveness", not forgotten, f"never answered: {forgotten}")
         self.checkers.settle()
 
     def outcome(self, cpu_s: float, problem: Exception | None) -> Outcome:
