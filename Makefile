@@ -1,6 +1,6 @@
 # The whole developer interface. `make run` starts Holdfast, `make test` proves it.
 
-PYTHON ?= python3
+PYTHON ?= # the one to make .venv from; empty: scripts/pick_python.py chooses
 UV ?= uv
 BIN := .venv/bin
 READY := .venv/.ready
@@ -20,15 +20,17 @@ setup: $(READY) ## make .venv from requirements.lock; does nothing when nothing 
 
 # The project is built with the locked hatchling, so that only the lock decides what is installed.
 $(READY): pyproject.toml requirements.lock
-	@python=$(PYTHON); test ! -x $(BIN)/python || python=$(BIN)/python; \
-	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+	@set -e; python=$(BIN)/python; \
+	test -x $$python || python="$(PYTHON)"; \
+	test -n "$$python" || python=$$(python3 scripts/pick_python.py || echo python3); \
+	"$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
 		echo "Holdfast needs Python 3.11 or later, and '$$python' is not. Remove .venv if there is one, and try:" \
-			"make setup PYTHON=python3.12" >&2; exit 1; }
-	@set -e; if command -v $(UV) >/dev/null 2>&1; then \
-		test -x $(BIN)/python || $(UV) venv --quiet --python "$$($(PYTHON) -c 'import sys; print(sys.executable)')" .venv; \
+			"make setup PYTHON=python3.12" >&2; exit 1; }; \
+	if command -v $(UV) >/dev/null 2>&1; then \
+		test -x $(BIN)/python || $(UV) venv --quiet --python "$$("$$python" -c 'import sys; print(sys.executable)')" .venv; \
 		install="$(UV) pip install --quiet --python $(BIN)/python"; \
 	else \
-		test -x $(BIN)/python || $(PYTHON) -m venv .venv; \
+		test -x $(BIN)/python || "$$python" -m venv .venv; \
 		$(BIN)/python -m pip --version >/dev/null 2>&1 || $(BIN)/python -m ensurepip --upgrade >/dev/null; \
 		install="$(BIN)/python -m pip install --quiet --disable-pip-version-check"; \
 	fi; \
