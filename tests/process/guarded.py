@@ -43,8 +43,17 @@ def run(data: Path, *arguments: str, given: str = "", status: int = 0) -> str:
     return done.stderr if status else done.stdout
 
 
+def new_account(data: Path, account: str) -> Keys:
+    """With the key of its root."""
+    return _keys(run(data, "account", "create", account, "--json"))
+
+
 def new_key(data: Path, *options: str) -> Keys:
-    made = json.loads(run(data, "key", "create", "--json", *options))
+    return _keys(run(data, "key", "create", "--json", *options))
+
+
+def _keys(printed: str) -> Keys:
+    made = json.loads(printed)
     return made["AccessKeyId"], made["SecretAccessKey"]
 
 

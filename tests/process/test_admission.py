@@ -19,7 +19,7 @@ from botocore.exceptions import ClientError
 
 from holdfast.frontend.rights import DEMANDS
 from holdfast.protocol import actions
-from tests.process.guarded import Guarded, Keys, guarded, new_key, run
+from tests.process.guarded import Guarded, Keys, guarded, new_account, new_key, run
 
 ARN = "arn:aws:sqs:us-east-1:000000000000:"
 
@@ -201,18 +201,6 @@ def test_dead_letters_may_go_only_where_their_sender_may_send(server: Guarded, s
         assert "sqs:tagqueue" in denied(lambda: maker.create_queue(QueueName="tagged", tags={"a": "b"}))
 
 
-def test_another_account_has_no_queues_and_is_told_so(server: Guarded, sqs: Any) -> None:
-    url = sqs.create_queue(QueueName="private")["QueueUrl"]
-    with server.client(keys=new_key(server.data, "--account", "111111111111")) as other:
-        code, _, text = refusal(lambda: other.create_queue(QueueName="mine"))
-        assert code == "AWS.SimpleQueueService.UnsupportedOperation"
-        assert "keeps the queues of account 000000000000" in text
-        assert refusal(other.list_queues)[0] == "AWS.SimpleQueueService.UnsupportedOperation"
-        text = denied(lambda: other.send_message(QueueUrl=url, MessageBody="x"))
-        assert "arn:aws:iam::111111111111:root" in text
-        assert "no resource-based policy allows" in text
-
-
 def statement(effect: str, principal: Any, action: str, **more: Any) -> dict[str, Any]:
     return {"Effect": effect, "Principal": principal, "Action": action, "Resource": "*", **more}
 
@@ -237,7 +225,7 @@ def test_a_queue_policy_denies_even_root_at_once_and_no_longer_when_it_is_remove
 def test_a_queue_policy_admits_users_and_other_accounts(server: Guarded, sqs: Any) -> None:
     url = sqs.create_queue(QueueName="invited")["QueueUrl"]
     user = server.user("guest", allow=["sqs:GetQueueUrl"])
-    other = new_key(server.data, "--account", "222222222222")
+    other = new_account(server.data, "222222222222")
     principals = {"AWS": ["arn:aws:iam::000000000000:user/guest", "222222222222"]}
     set_policy(sqs, url, statement("Allow", principals, "sqs:*"))
     for keys in (user, other):

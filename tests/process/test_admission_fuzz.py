@@ -21,7 +21,7 @@ from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
 from holdfast.core.command import Command
-from holdfast.core.types import LaneId, ShardId, WallMs
+from holdfast.core.types import LaneId, QueueName, ShardId, WallMs
 from holdfast.frontend.admit import Signatures
 from holdfast.frontend.companions import Companions
 from holdfast.frontend.keyring import Keyring
@@ -79,7 +79,9 @@ class FrontEnd:
         self.credentials = Credentials(made.id, made.secret)
         directory = Directory(Site(), receipt_key=bytes(32))
         for number, name in enumerate(("q", "r"), 1):
-            directory.add(QueueRow(name, LaneId(number), ShardId(1), {}, {}, WallMs(0), WallMs(0)))
+            directory.add(
+                QueueRow(QueueName("000000000000", name), LaneId(number), ShardId(1), {}, {}, WallMs(0), WallMs(0))
+            )
         gate = Signatures(directory, Keyring(self.identities, lambda _key, _day: None))
         service = Service(directory, self.backend, gate, receipt_key=bytes(32), others={})
         self._server = Server(Companions(gate, service.serve).serve, boot="boot-")

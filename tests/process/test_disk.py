@@ -9,7 +9,7 @@ import pytest
 from holdfast.backend.disk import FOLDERS, Disk, make_folders
 from holdfast.backend.letters import LETTER_BYTES, LetterCache
 from holdfast.core.files import Create, List, Read, Rename, Size, Sync, SyncDir, Unlink, Work, Write, replace
-from holdfast.core.types import LaneId, Lsn, ShardId, WallMs
+from holdfast.core.types import LaneId, Lsn, QueueName, ShardId, WallMs
 from holdfast.runtime.crypto import KeyFileError, MasterKey, create_key, read_key
 from holdfast.runtime.rpc import Letter
 from holdfast.stores.sqlite import Catalogue, CatalogueError, QueueRow
@@ -115,9 +115,13 @@ def test_another_master_key_does_not_open_a_segments_key() -> None:
 
 # the catalogue
 
+ACCOUNT = "000000000000"
+
 
 def row(name: str, lane: LaneId) -> QueueRow:
-    return QueueRow(name, lane, ShardId(1), {"DelaySeconds": "3"}, {"team": "a"}, WallMs(1), WallMs(2), 3)
+    return QueueRow(
+        QueueName(ACCOUNT, name), lane, ShardId(1), {"DelaySeconds": "3"}, {"team": "a"}, WallMs(1), WallMs(2), 3
+    )
 
 
 def test_a_queue_has_a_row_only_while_its_lane_is_not_loose(tmp_path: Path) -> None:

@@ -19,13 +19,12 @@ from holdfast.core.errors import (
     ReceiptHandleIsInvalid,
     TooManyEntriesInBatchRequest,
 )
-from holdfast.core.types import Address, Counts, Epoch, Kind, LaneId, Lsn, Seq, ShardId
+from holdfast.core.types import Address, Counts, Epoch, Kind, LaneId, Lsn, QueueName, Seq, ShardId
 from holdfast.protocol import actions, attributes, batches, names
 from holdfast.protocol import json as wire
 from holdfast.protocol.messages import Parcel
-from holdfast.protocol.names import Site
 
-SITE = Site()
+HOME = "000000000000"
 ARN = "arn:aws:sqs:us-east-1:000000000000:dead"
 
 
@@ -149,18 +148,24 @@ def test_a_batch_may_have_a_mebibyte_and_no_more() -> None:
     ],
 )
 def test_a_queue_is_found_by_path_arn_or_name(reference: str) -> None:
-    assert names.queue_name(reference, SITE) == "jobs"
+    assert names.queue_name(reference, HOME) == QueueName(HOME, "jobs")
 
 
 @pytest.mark.parametrize("reference", ["http://localhost/123456789012/jobs", "arn:aws:sqs:x:123456789012:jobs"])
-def test_another_account_has_no_queues_here(reference: str) -> None:
+def test_an_account_that_is_named_counts_whoever_asks(reference: str) -> None:
+    assert names.queue_name(reference, HOME) == QueueName("123456789012", "jobs")
+
+
+@pytest.mark.parametrize("reference", ["http://localhost/jobs", "/1/jobs", "arn:aws:sqs:x:me:jobs", "arn:jobs", "/"])
+def test_what_names_no_account_names_no_queue(reference: str) -> None:
     with pytest.raises(QueueDoesNotExist):
-        names.queue_name(reference, SITE)
+        names.queue_name(reference, HOME)
 
 
 def test_url_and_arn_of_a_queue() -> None:
-    assert names.queue_url("http://h:1", SITE, "jobs") == "http://h:1/000000000000/jobs"
-    assert names.queue_arn(SITE, "jobs") == "arn:aws:sqs:us-east-1:000000000000:jobs"
+    queue = QueueName(HOME, "jobs")
+    assert names.queue_url("http://h:1", queue) == "http://h:1/000000000000/jobs"
+    assert names.queue_arn("us-east-1", queue) == "arn:aws:sqs:us-east-1:000000000000:jobs"
 
 
 @pytest.mark.parametrize(

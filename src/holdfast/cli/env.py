@@ -41,23 +41,24 @@ def env(
 
 
 def variables(data: Path) -> dict[str, str]:
+    site = Site()
     with folder.identities(data) as store:
-        credentials = root_credentials(store)
+        credentials = root_credentials(store, site.account)
     if credentials is None:
-        raise IdentityError(f"the root of account {Site().account} has no active key. Make one: holdfast key create")
+        raise IdentityError(f"the root of account {site.account} has no active key. Make one: holdfast key create")
     return {
         "AWS_ACCESS_KEY_ID": credentials.id,
         "AWS_SECRET_ACCESS_KEY": credentials.secret,
-        "AWS_REGION": Site().region,
-        "AWS_DEFAULT_REGION": Site().region,
+        "AWS_REGION": site.region,
+        "AWS_DEFAULT_REGION": site.region,
         "AWS_ENDPOINT_URL_SQS": _endpoint(data),
     }
 
 
-def root_credentials(store: Identities) -> Credentials | None:
-    """The newest active key of the root."""
+def root_credentials(store: Identities, account: str) -> Credentials | None:
+    """The newest active key of the account's root."""
     for key in reversed(store.all_keys()):
-        if key.is_active and (key.account, key.user) == (Site().account, ROOT):
+        if key.is_active and (key.account, key.user) == (account, ROOT):
             return store.credentials(key.id)
     return None
 

@@ -31,9 +31,7 @@ def create(
     Example: holdfast key create --user worker
     """
     with folder.explained(), folder.identities(data) as store:
-        if user == ROOT:
-            store.add_account(account)
-        _show_new(store.add_key(store.user(account, user)), as_json=as_json)
+        show_new(store.add_key(store.user(account, user)), as_json=as_json)
 
 
 @app.command()
@@ -82,10 +80,10 @@ def rotate(
         made = store.add_key(store.user(old.account, old.user))
         if not keep_old:
             store.disable_key(key_id)
-    _show_new(made, as_json=as_json)
+    show_new(made, as_json=as_json)
 
 
-def _show_new(made: Credentials, *, as_json: bool) -> None:
+def show_new(made: Credentials, *, as_json: bool) -> None:
     if as_json:
         print(json.dumps({"AccessKeyId": made.id, "SecretAccessKey": made.secret}))
     else:

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 import holdfast
-from holdfast.cli import env, folder, keys, users
+from holdfast.cli import accounts, env, folder, keys, users
 from holdfast.cli import serve as serving
 
 app = typer.Typer(
@@ -16,6 +16,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
 )
+app.add_typer(accounts.app, name="account")
 app.add_typer(keys.app, name="key")
 app.add_typer(users.app, name="user")
 app.command()(env.env)

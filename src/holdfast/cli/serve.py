@@ -57,6 +57,7 @@ class Settings(msgspec.Struct, frozen=True):
     shards: int = 1
     is_open: bool = False  # without authentication
     rates: dict[str, Rate] = {}
+    site: Site = Site()  # the account of the first key, and the region in ARNs
 
     @classmethod
     def checked(
@@ -144,11 +145,10 @@ def _load_keys(data: Path) -> _Keys:
     return _Keys(MasterKey(read_key(master)), read_key(receipts))
 
 
-def _first_start(identities: Identities) -> None:
+def _first_start(identities: Identities, account: str) -> None:
     """The account and its root key: given by the environment, else made at random."""
-    if identities.all_keys():
+    if any(each.account == account for each in identities.all_keys()):
         return
-    account = Site().account
     identities.add_account(account)
     key_id, secret = _from_environment("HOLDFAST_ACCESS_KEY_ID"), _from_environment("HOLDFAST_SECRET_ACCESS_KEY")
     if bool(key_id) != bool(secret):
@@ -185,14 +185,14 @@ async def _serve(settings: Settings) -> None:
     keys = _load_keys(settings.data)
     catalogue = Catalogue(settings.data / "catalogue.db")
     identities = Identities(settings.data / folder.IDENTITIES, keys.master)
-    _first_start(identities)
+    _first_start(identities, settings.site.account)
     usage = Identities(settings.data / folder.IDENTITIES, keys.master)  # for the thread; requests use the other
     host = Host(settings.data / "shards", keys.master)
     shards = [ShardId(number) for number in range(1, settings.shards + 1)]
     rows = catalogue.queues()
     for line in host.open(sorted({*shards, *_shards_on_disk(settings.data)})):
         print(line, flush=True)
-    directory = Directory(Site(), receipt_key=keys.receipt)
+    directory = Directory(settings.site, receipt_key=keys.receipt)
     directory.load(rows, catalogue.former_lanes())
     with ThreadPoolExecutor(1, thread_name_prefix="holdfast-catalogue") as thread:
         queues = Queues(
@@ -208,7 +208,7 @@ async def _serve(settings: Settings) -> None:
         keyring = Keyring(identities, lambda key, day: thread.submit(usage.note_use, key, day))
         gate = _gate(settings, directory, keyring)
         service = Service(directory, host, gate, receipt_key=keys.receipt, others=queues.handlers)
-        shown = env.root_credentials(identities)
+        shown = env.root_credentials(identities, settings.site.account)
         await _listen(settings, Companions(gate, service.serve).serve, host, shown)
     usage.close()
     identities.close()

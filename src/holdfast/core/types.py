@@ -5,7 +5,7 @@ Wall-clock time (WallMs) is carried for display and decides nothing.
 """
 
 import enum
-from typing import NewType
+from typing import NamedTuple, NewType
 
 import msgspec
 
@@ -17,6 +17,13 @@ Epoch = NewType("Epoch", int)  # raised at every start and change of configurati
 Instant = NewType("Instant", int)  # cluster time, microseconds
 WallMs = NewType("WallMs", int)  # wall-clock time, milliseconds since 1970
 Group = NewType("Group", int)  # 64-bit digest of a MessageGroupId; 0 means none
+
+
+class QueueName(NamedTuple):
+    """A queue's whole name: each account gives out its own. In this order they are sorted."""
+
+    account: str  # 12 digits
+    name: str
 
 
 class Kind(enum.IntEnum):

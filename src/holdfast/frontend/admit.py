@@ -20,13 +20,13 @@ from holdfast.core.bucket import Buckets, Rate
 from holdfast.core.errors import QueueDoesNotExist
 from holdfast.core.policy_text import parse_queue_policy
 from holdfast.core.signature import Signed, Verifier
-from holdfast.core.types import LaneId
+from holdfast.core.types import LaneId, QueueName
 from holdfast.frontend.caller import Caller
 from holdfast.frontend.exchange import Exchange
 from holdfast.frontend.keyring import Keyring
 from holdfast.frontend.locate import Directory, Queue
 from holdfast.frontend.rights import DEMANDS, named
-from holdfast.protocol import actions, names
+from holdfast.protocol import actions
 from holdfast.protocol.names import Site
 from holdfast.runtime import clock
 from holdfast.stores.identities import DAY_S
@@ -46,13 +46,13 @@ class Rates:
         self._buckets = Buckets()
         self.is_limited = any(self._rates)
 
-    def admit(self, caller: Caller, action: str, queue_name: str) -> None:
+    def admit(self, caller: Caller, action: str, name: QueueName | None) -> None:
         account, queue, per_action = self._rates
         claims: list[tuple[tuple[str, ...], Rate]] = []
         if account:
             claims.append((("account", caller.account), account))
-        if queue and queue_name:
-            claims.append((("queue", queue_name), queue))
+        if queue and name:
+            claims.append((("queue", *name), queue))
         if per_action:
             claims.append((("action", caller.account, action), per_action))
         self._buckets.admit(claims, clock.elapsed_us())
@@ -69,7 +69,7 @@ class Gate(Protocol):
 
 
 class Open:
-    """Without authentication everybody is the root of the only account."""
+    """Without authentication everybody is the root of one account."""
 
     def __init__(self, site: Site) -> None:
         self._caller = Caller(site.account, f"arn:aws:iam::{site.account}:root", site.account)
@@ -115,32 +115,32 @@ class Signatures:
     def authorize(self, request: Any, exchange: Exchange) -> None:
         action = type(request)
         rule = DEMANDS.get(action.__name__)
-        name = ""
+        name = None
         if rule is None:
             name = self._authorize_queue(action, request.queue_url, exchange)
         else:
-            for right, queue_name in rule(request, exchange, self._directory):
-                self._check(right, queue_name, exchange)
+            for right, asked in rule(request, exchange, self._directory):
+                self._check(right, asked, exchange)
         if self._is_limited:
             self._rates.admit(exchange.caller, action.__name__, name)
 
-    def _authorize_queue(self, action: type, reference: str | None, exchange: Exchange) -> str:
+    def _authorize_queue(self, action: type, reference: str | None, exchange: Exchange) -> QueueName:
         """The usual case: one right, to the queue that the request names. Answers the queue's name."""
         if reference is None:
             reference = exchange.path_reference()
         try:
-            queue = self._directory.find(reference)
+            queue = self._directory.find(reference, exchange.caller.account)
         except QueueDoesNotExist:
-            self._check(action.__name__, named(reference, self._directory), exchange)
+            self._check(action.__name__, named(reference, exchange), exchange)
             raise
         question = (exchange.caller, action, queue.lane)
-        if self._allowed.get(question) is not queue and self._check(action.__name__, queue.row.name, exchange):
+        if self._allowed.get(question) is not queue and self._check(action.__name__, queue.name, exchange):
             if len(self._allowed) >= DECISIONS_MAX:
                 self._allowed.clear()
             self._allowed[question] = queue
-        return queue.row.name
+        return queue.name
 
-    def _check(self, action: str, name: str, exchange: Exchange) -> bool:
+    def _check(self, action: str, name: QueueName, exchange: Exchange) -> bool:
         """Whether the answer, which is yes, depends on nothing but caller, queue and action. An empty name stands for
         all queues of the account."""
         caller, queue = exchange.caller, self._directory.get(name)
@@ -150,7 +150,7 @@ class Signatures:
             caller.account,
             caller.arn,
             f"holdfast:{action}" if action in _EXTENSIONS else f"sqs:{action}",
-            names.queue_arn(self._directory.site, name),
+            self._directory.arn_of(name),
             source_ip=exchange.source_ip(),
             secure_transport=self._secure_transport,
             now_s=self._now_s,

@@ -14,10 +14,10 @@ from typing import Any
 
 from holdfast.core.command import Answer, Command, Configure
 from holdfast.core.errors import HoldfastError, QueueDoesNotExist, ServiceUnavailable
-from holdfast.core.types import Address, LaneConfig, ShardId
+from holdfast.core.types import Address, LaneConfig, QueueName, ShardId
 from holdfast.frontend.exchange import Exchange
 from holdfast.frontend.forward import fail, refuse
-from holdfast.frontend.locate import Directory, Queue
+from holdfast.frontend.locate import Directory, Queue, name_of
 from holdfast.protocol import actions, attributes
 from holdfast.runtime.logs import say
 from holdfast.runtime.rpc import Backend, Call, Letter
@@ -93,7 +93,8 @@ class Changes:
 
     def queue(self, request: actions.OfQueue, exchange: Exchange) -> Queue:
         """Named by the request, else by the path it was sent to."""
-        return self.directory.find(exchange.path_reference() if request.queue_url is None else request.queue_url)
+        reference = exchange.path_reference() if request.queue_url is None else request.queue_url
+        return self.directory.find(reference, exchange.caller.account)
 
     # configurations
 
@@ -101,7 +102,7 @@ class Changes:
         """What the row means to its lane now. A dead-letter queue that is gone is none."""
         return attributes.lane_config(
             row.attributes,
-            is_fifo=row.name.endswith(".fifo"),
+            is_fifo=row.queue.name.endswith(".fifo"),
             version=row.version,
             redrive_to=self._redrive_to(row),
             is_strict=self.is_strict,
@@ -112,10 +113,10 @@ class Changes:
         if not policy:
             return None
         try:
-            name = self.directory.name_of(attributes.redrive_policy(policy).target_arn)
+            name = name_of(attributes.redrive_policy(policy).target_arn)
         except QueueDoesNotExist:
             return None
-        if name == row.name:
+        if name == row.queue:
             return Address(row.shard, row.lane)
         target = self.directory.get(name)
         return Address(target.shard, target.lane) if target is not None else None
@@ -134,7 +135,7 @@ class Changes:
             raise
         self.directory.replace(row)
 
-    async def retarget(self, name: str) -> None:
+    async def retarget(self, name: QueueName) -> None:
         """The queue `name` came or went: those whose dead letters are for it are told."""
         for source in self.directory.sources_of(name):
             queue = self.directory.get(source)

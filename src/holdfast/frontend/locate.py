@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from holdfast.core.errors import QueueDoesNotExist
-from holdfast.core.types import Kind, LaneConfig, LaneId, ShardId, unpack_address
+from holdfast.core.types import Kind, LaneConfig, LaneId, QueueName, ShardId, unpack_address
 from holdfast.protocol import attributes, names
 from holdfast.protocol.actions import required
 from holdfast.protocol.names import Site
@@ -20,6 +20,7 @@ class Queue(msgspec.Struct, frozen=True):
     """A queue as requests need it."""
 
     row: QueueRow
+    name: QueueName
     lane: LaneId
     shard: ShardId
     is_fifo: bool
@@ -29,22 +30,22 @@ class Queue(msgspec.Struct, frozen=True):
 
 
 class Directory:
-    """All queues of this host, by name."""
+    """All queues of this host, by account and name."""
 
     def __init__(self, site: Site, *, receipt_key: bytes) -> None:
         self.site = site
         self._receipt_key = receipt_key
-        self._queues: dict[str, Queue] = {}
-        self._names: list[str] = []  # sorted
-        self._by_lane: dict[LaneId, str] = {}
-        self._former: dict[LaneId, str] = {}  # of deleted queues, oldest first
-        self._sources: dict[str, list[str]] = {}  # name of a dead-letter queue -> whose letters it takes, sorted
+        self._queues: dict[QueueName, Queue] = {}
+        self._names: list[QueueName] = []  # sorted
+        self._by_lane: dict[LaneId, QueueName] = {}
+        self._former: dict[LaneId, QueueName] = {}  # of deleted queues, oldest first
+        self._sources: dict[QueueName, list[QueueName]] = {}  # dead-letter queue -> whose letters it takes, sorted
         self._references: dict[str, Queue] = {}  # URL as clients write it -> queue; emptied at every change
 
     def __len__(self) -> int:
         return len(self._queues)
 
-    def load(self, rows: Iterable[QueueRow], former: Iterable[tuple[LaneId, str]] = ()) -> None:
+    def load(self, rows: Iterable[QueueRow], former: Iterable[tuple[LaneId, QueueName]] = ()) -> None:
         """`former`: names of deleted queues, by lane."""
         self._former.update(former)
         for row in rows:
@@ -52,15 +53,15 @@ class Directory:
 
     def add(self, row: QueueRow) -> None:
         self._put(row)
-        insort(self._names, row.name)
+        insort(self._names, row.queue)
 
     def replace(self, row: QueueRow) -> None:
         """The queue is set to something else."""
-        self._forget_source(self._queues[row.name].row)
+        self._forget_source(self._queues[row.queue].row)
         self._put(row)
 
     def _put(self, row: QueueRow) -> None:
-        is_fifo = row.name.endswith(".fifo")
+        is_fifo = row.queue.name.endswith(".fifo")
         values = attributes.effective(row.attributes, is_fifo=is_fifo)
         config = attributes.lane_config(
             row.attributes, is_fifo=is_fifo, version=row.version, redrive_to=None, is_strict=True
@@ -68,63 +69,61 @@ class Directory:
         kind = Kind.FIFO if is_fifo else Kind.STANDARD
         origin = Origin(row.shard, row.lane, kind, self._receipt_key, self.arn_of_lane)
         wait_s = int(values["ReceiveMessageWaitTimeSeconds"])
-        self._queues[row.name] = Queue(row, row.lane, row.shard, is_fifo, wait_s, config, origin)
-        self._by_lane[row.lane] = row.name
+        self._queues[row.queue] = Queue(row, row.queue, row.lane, row.shard, is_fifo, wait_s, config, origin)
+        self._by_lane[row.lane] = row.queue
         if target := self._target_of(row):
-            insort(self._sources.setdefault(target, []), row.name)
+            insort(self._sources.setdefault(target, []), row.queue)
         self._references.clear()
 
     def remove(self, row: QueueRow) -> None:
         self._forget_source(row)
-        del self._queues[row.name]
+        del self._queues[row.queue]
         self._former[row.lane] = self._by_lane.pop(row.lane)
         if len(self._former) > FORMER_MAX:
             del self._former[next(iter(self._former))]
-        self._names.pop(bisect_left(self._names, row.name))
+        self._names.pop(bisect_left(self._names, row.queue))
         self._references.clear()
 
-    def _target_of(self, row: QueueRow) -> str:
-        """The name of the queue that its dead letters are for, which need not exist; empty: there is none."""
+    def _target_of(self, row: QueueRow) -> QueueName | None:
+        """The queue that its dead letters are for, which need not exist."""
         policy = row.attributes.get("RedrivePolicy")
         try:
-            return self.name_of(attributes.redrive_policy(policy).target_arn) if policy else ""
+            return name_of(attributes.redrive_policy(policy).target_arn) if policy else None
         except QueueDoesNotExist:
-            return ""
+            return None
 
     def _forget_source(self, row: QueueRow) -> None:
         if target := self._target_of(row):
             sources = self._sources[target]
-            sources.remove(row.name)
+            sources.remove(row.queue)
             if not sources:
                 del self._sources[target]
 
-    def sources_of(self, name: str) -> Sequence[str]:
-        """Names of the queues whose dead letters are for `name`, in order."""
+    def sources_of(self, name: QueueName) -> Sequence[QueueName]:
+        """The queues whose dead letters are for `name`, in order."""
         return tuple(self._sources.get(name, ()))
 
-    def get(self, name: str) -> Queue | None:
+    def get(self, name: QueueName) -> Queue | None:
         return self._queues.get(name)
 
-    def find(self, reference: str | None) -> Queue:
-        """By URL, ARN or bare name. O(1)."""
+    def find(self, reference: str | None, account: str) -> Queue:
+        """By URL or ARN, or by the bare name of a queue of `account`. O(1)."""
         queue = self._references.get(reference) if reference else None
-        return queue if queue is not None else self._resolve(required(reference, "QueueUrl"))
+        return queue if queue is not None else self._resolve(required(reference, "QueueUrl"), account)
 
-    def _resolve(self, reference: str) -> Queue:
-        queue = self._queues.get(self.name_of(reference))
+    def _resolve(self, reference: str, account: str) -> Queue:
+        queue = self._queues.get(names.queue_name(reference, account))
         if queue is None:
             raise QueueDoesNotExist
+        if names.is_bare(reference):
+            return queue  # another account means another queue by it
         if len(self._references) >= REFERENCES_MAX:
             self._references.clear()
         self._references[reference] = queue
         return queue
 
-    def name_of(self, reference: str) -> str:
-        """What a URL or ARN calls a queue that need not exist."""
-        return names.queue_name(reference, self.site)
-
-    def arn_of(self, name: str) -> str:
-        return names.queue_arn(self.site, name)
+    def arn_of(self, name: QueueName) -> str:
+        return names.queue_arn(self.site.region, name)
 
     def arn_of_lane(self, packed: int) -> str:
         """Of the queue whose lane this packed address is; empty when it has been gone for long."""
@@ -132,12 +131,18 @@ class Directory:
         name = self._by_lane.get(lane) or self._former.get(lane)
         return self.arn_of(name) if name else ""
 
-    def page(self, prefix: str, after: str, count_max: int) -> tuple[list[str], bool]:
-        """Names with a prefix in order, and whether there are more."""
-        start = bisect_right(self._names, after) if after else bisect_left(self._names, prefix)
-        found: list[str] = []
-        for name in self._names[start : start + count_max + 1]:
-            if not name.startswith(prefix):
+    def page(self, prefix: QueueName, *, after: str, count_max: int) -> tuple[list[QueueName], bool]:
+        """Queues of an account whose names have a prefix, in order, and whether there are more."""
+        account = prefix.account
+        start = bisect_right(self._names, (account, after)) if after else bisect_left(self._names, prefix)
+        found: list[QueueName] = []
+        for each in self._names[start : start + count_max + 1]:
+            if each.account != account or not each.name.startswith(prefix.name):
                 break
-            found.append(name)
+            found.append(each)
         return found[:count_max], len(found) > count_max
+
+
+def name_of(arn: str) -> QueueName:
+    """The queue that an ARN means, which need not exist."""
+    return names.queue_name(arn, "")

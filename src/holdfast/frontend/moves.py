@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from holdfast.core.command import Answer, CancelMove, ListMoves, MovesReply, MoveStatus, StartMove
 from holdfast.core.errors import InvalidParameterValue, QueueDoesNotExist
-from holdfast.core.types import Address, pack_address
+from holdfast.core.types import Address, QueueName, pack_address
 from holdfast.frontend.changes import Changes, Handler
 from holdfast.frontend.exchange import Exchange
 from holdfast.frontend.forward import ShownCall
@@ -18,7 +18,7 @@ from holdfast.runtime.rpc import Backend
 class Moves:
     """`url_of`: a queue's URL as the client of an exchange reaches it."""
 
-    def __init__(self, changes: Changes, backend: Backend, *, url_of: Callable[[Exchange, str], str]) -> None:
+    def __init__(self, changes: Changes, backend: Backend, *, url_of: Callable[[Exchange, QueueName], str]) -> None:
         self._changes = changes
         self._directory = changes.directory
         self._backend = backend
@@ -32,24 +32,26 @@ class Moves:
 
     def _list_sources(self, request: actions.ListDeadLetterSourceQueues, exchange: Exchange) -> None:
         queue = self._changes.queue(request, exchange)
-        sources = self._directory.sources_of(queue.row.name)
-        found, token = page_of(sources, request.next_token, request.max_results)
-        reply: dict[str, object] = {"queueUrls": [self._url_of(exchange, name) for name in found]}
+        sources = {each.name: each for each in self._directory.sources_of(queue.name)}  # all of its account
+        found, token = page_of(list(sources), request.next_token, request.max_results)
+        reply: dict[str, object] = {"queueUrls": [self._url_of(exchange, sources[name]) for name in found]}
         if token:
             reply["NextToken"] = token
         exchange.answer(json.encode(reply))
 
     def _start(self, request: actions.StartMessageMoveTask, exchange: Exchange) -> None:
         source = self._found(request.source_arn, "SourceArn")
-        source_arn = self._directory.arn_of(source.row.name)
-        if not self._directory.sources_of(source.row.name):
+        source_arn = self._directory.arn_of(source.name)
+        if not self._directory.sources_of(source.name):
             raise InvalidParameterValue("Source queue must be configured as a Dead Letter Queue.")
         target = None
         if request.destination_arn is not None:
             destination = self._found(request.destination_arn, "DestinationArn")
+            if destination.name.account != source.name.account:
+                raise moves.no_resource("DestinationArn")  # messages do not leave their account
             moves.check_ends(
                 source_arn,
-                self._directory.arn_of(destination.row.name),
+                self._directory.arn_of(destination.name),
                 is_same_kind=source.is_fifo == destination.is_fifo,
             )
             target = Address(destination.shard, destination.lane)
@@ -84,10 +86,10 @@ class Moves:
 
     def _shown(self, status: MoveStatus, source: Queue) -> dict[str, object]:
         to = self._directory.arn_of_lane(pack_address(status.target)) if status.target is not None else ""
-        return moves.show(status, source_arn=self._directory.arn_of(source.row.name), destination_arn=to)
+        return moves.show(status, source_arn=self._directory.arn_of(source.name), destination_arn=to)
 
     def _found(self, arn: str | None, name: str) -> Queue:
         try:
-            return self._directory.find(moves.check_arn(arn, name))
+            return self._directory.find(moves.check_arn(arn, name), "")
         except QueueDoesNotExist:
             raise moves.no_resource(name) from None

@@ -9,7 +9,7 @@ from typing import Any
 from holdfast.core import limits
 from holdfast.core.command import Answer, Configure, Count, Drop, Purge
 from holdfast.core.errors import InvalidParameterValue, QueueDeletedRecently, QueueDoesNotExist, QueueNameExists
-from holdfast.core.types import Counts, LaneId, ShardId
+from holdfast.core.types import Counts, LaneId, QueueName, ShardId
 from holdfast.frontend.changes import Changes, Handler
 from holdfast.frontend.exchange import Exchange
 from holdfast.frontend.forward import PlainCall, ShownCall
@@ -46,7 +46,7 @@ class Queues:
         self._endpoint = endpoint  # for clients that send no Host
         self._changes = Changes(directory, catalogue, backend, is_strict=is_strict, in_thread=in_thread)
         self._settings = Settings(self._changes)
-        self._deleted: dict[str, int] = {}  # name -> when, microseconds of elapsed time
+        self._deleted: dict[QueueName, int] = {}  # when, microseconds of elapsed time
         self.handlers: dict[type[actions.Request], Handler] = {
             actions.CreateQueue: self._changes.task(self._create),
             actions.DeleteQueue: self._changes.task(self._delete),
@@ -69,10 +69,10 @@ class Queues:
         host = exchange.headers.get(b"host", b"").decode("latin-1")
         return f"http://{host}" if host else self._endpoint
 
-    def _url(self, exchange: Exchange, name: str) -> str:
-        return names.queue_url(self._base(exchange), self._directory.site, name)
+    def _url(self, exchange: Exchange, name: QueueName) -> str:
+        return names.queue_url(self._base(exchange), name)
 
-    def _show_url(self, exchange: Exchange, name: str) -> bytes:
+    def _show_url(self, exchange: Exchange, name: QueueName) -> bytes:
         return json.encode({"QueueUrl": self._url(exchange, name)})
 
     # creating and deleting
@@ -86,23 +86,24 @@ class Queues:
             )
         kept = self._settings.check(given, name=name, is_new=True)
         names.check_name(name, is_fifo="FifoQueue" in given)
-        existing = self._directory.get(name)
+        queue = QueueName(exchange.caller.account, name)
+        existing = self._directory.get(queue)
         if existing is None:
-            self._check_rest(name)
-            self._settings.check_target(kept, name=name)
+            self._check_rest(queue)
+            self._settings.check_target(kept, name=queue)
             held = tags.add({}, request.tags, name=name) if request.tags else {}
-            self._directory.add(await self._make(name, attributes.merge({}, kept), held))
+            self._directory.add(await self._make(queue, attributes.merge({}, kept), held))
         else:
             _check_same(existing, kept)
-        await self._changes.retarget(name)
-        return self._show_url(exchange, name)
+        await self._changes.retarget(queue)
+        return self._show_url(exchange, queue)
 
-    def _check_rest(self, name: str) -> None:
+    def _check_rest(self, name: QueueName) -> None:
         deleted = self._deleted.get(name)
         if deleted is not None and clock.elapsed_us() < deleted + NAME_REST_S * limits.SECOND:
             raise QueueDeletedRecently
 
-    async def _make(self, name: str, kept: dict[str, str], held: dict[str, str]) -> QueueRow:
+    async def _make(self, name: QueueName, kept: dict[str, str], held: dict[str, str]) -> QueueRow:
         shard = self._shards[len(self._directory) % len(self._shards)]
         lane = await self._changes.in_thread(lambda: self._catalogue.new_lane(shard))
         now = clock.wall_ms()
@@ -115,12 +116,12 @@ class Queues:
         queue = self._changes.queue(request, exchange)
         await self._changes.in_thread(lambda: self._catalogue.remove(queue.row))
         self._directory.remove(queue.row)
-        self._note_deleted(queue.row.name)
+        self._note_deleted(queue.name)
         await self.drop(queue.lane, queue.shard)
-        await self._changes.retarget(queue.row.name)
+        await self._changes.retarget(queue.name)
         return json.NOTHING
 
-    def _note_deleted(self, name: str) -> None:
+    def _note_deleted(self, name: QueueName) -> None:
         if not self._changes.is_strict:
             return
         now = clock.elapsed_us()
@@ -140,20 +141,21 @@ class Queues:
 
     def _get_url(self, request: actions.GetQueueUrl, exchange: Exchange) -> None:
         name = required(request.queue_name, "QueueName")
-        owner = request.queue_owner_account or self._directory.site.account
-        if owner != self._directory.site.account or self._directory.get(name) is None:
+        queue = QueueName(request.queue_owner_account or exchange.caller.account, name)
+        if self._directory.get(queue) is None:
             raise QueueDoesNotExist
-        exchange.answer(self._show_url(exchange, name))
+        exchange.answer(self._show_url(exchange, queue))
 
     def _list(self, request: actions.ListQueues, exchange: Exchange) -> None:
         count_max = count_max_of(request.max_results)
         after = decode_token(request.next_token) if request.next_token else ""
-        found, has_more = self._directory.page(request.queue_name_prefix or "", after, count_max)
+        prefix = QueueName(exchange.caller.account, request.queue_name_prefix or "")
+        found, has_more = self._directory.page(prefix, after=after, count_max=count_max)
         reply: dict[str, object] = {}
         if found:
             reply["QueueUrls"] = [self._url(exchange, name) for name in found]
         if has_more and request.max_results is not None:
-            reply["NextToken"] = encode_token(found[-1])
+            reply["NextToken"] = encode_token(found[-1].name)
         exchange.answer(json.encode(reply))
 
     def _get_attributes(self, request: actions.GetQueueAttributes, exchange: Exchange) -> None:
@@ -179,12 +181,12 @@ class Queues:
             wanted,
             CreatedTimestamp=str(row.created // 1000),
             LastModifiedTimestamp=str(row.modified // 1000),
-            QueueArn=self._directory.arn_of(row.name),
+            QueueArn=self._directory.arn_of(queue.name),
         )
 
     def _purge(self, request: actions.PurgeQueue, exchange: Exchange) -> None:
         queue = self._changes.queue(request, exchange)
-        self._backend.submit(queue.shard, Purge(queue.lane, queue.row.name), PlainCall(exchange))
+        self._backend.submit(queue.shard, Purge(queue.lane, queue.name.name), PlainCall(exchange))
 
 
 def _check_same(queue: Queue, given: dict[str, str]) -> None:

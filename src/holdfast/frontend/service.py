@@ -79,7 +79,9 @@ class Service:
 
     def _queue(self, reference: str | None, exchange: Exchange) -> Queue:
         """Named by the request, else by the path it was sent to."""
-        return self._directory.find(exchange.path_reference() if reference is None else reference)
+        return self._directory.find(
+            exchange.path_reference() if reference is None else reference, exchange.caller.account
+        )
 
     # sending
 

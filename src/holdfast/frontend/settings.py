@@ -7,9 +7,10 @@ import msgspec
 
 from holdfast.core import permission
 from holdfast.core.errors import MissingParameter, QueueDoesNotExist
+from holdfast.core.types import QueueName
 from holdfast.frontend.changes import Changes, Handler
 from holdfast.frontend.exchange import Exchange
-from holdfast.frontend.locate import Queue
+from holdfast.frontend.locate import Queue, name_of
 from holdfast.protocol import actions, attributes, dead_letters, json, tags
 from holdfast.protocol.actions import required
 from holdfast.runtime import clock
@@ -34,19 +35,19 @@ class Settings:
         is_fifo = name.endswith(".fifo") or (is_new and "FifoQueue" in given)
         return attributes.check(given, is_fifo=is_fifo, is_new=is_new, is_strict=self._changes.is_strict)
 
-    def check_target(self, kept: dict[str, str], *, name: str) -> None:
+    def check_target(self, kept: dict[str, str], *, name: QueueName) -> None:
         """The dead-letter queue that the attributes name, if they do, takes letters of the queue `name`."""
         text = kept.get("RedrivePolicy")
         if not text:
             return
-        is_fifo = name.endswith(".fifo")
+        is_fifo = name.name.endswith(".fifo")
         try:
-            target_name = self._directory.name_of(dead_letters.redrive_policy(text).target_arn)
+            target_name = name_of(dead_letters.redrive_policy(text).target_arn)
         except QueueDoesNotExist:
-            target_name = ""
+            target_name = None
         if target_name == name:
             return  # a queue may take its own dead letters
-        target = self._directory.get(target_name)
+        target = self._directory.get(target_name) if target_name else None
         dead_letters.check_target(
             text,
             source_arn=self._directory.arn_of(name),
@@ -59,8 +60,8 @@ class Settings:
         queue = self._changes.queue(request, exchange)
         if not request.attributes:
             raise MissingParameter("The request must contain the parameter Attributes.")
-        kept = self.check(request.attributes, name=queue.row.name, is_new=False)
-        self.check_target(kept, name=queue.row.name)
+        kept = self.check(request.attributes, name=queue.name.name, is_new=False)
+        self.check_target(kept, name=queue.name)
         await self._changes.update(queue, _with_attributes(queue, attributes.merge(queue.row.attributes, kept)))
         return json.NOTHING
 
@@ -68,7 +69,7 @@ class Settings:
 
     async def _tag(self, request: actions.TagQueue, exchange: Exchange) -> bytes:
         queue = self._changes.queue(request, exchange)
-        changed = tags.add(queue.row.tags, request.tags, name=queue.row.name)
+        changed = tags.add(queue.row.tags, request.tags, name=queue.name.name)
         await self._changes.update(queue, msgspec.structs.replace(queue.row, tags=changed))
         return json.NOTHING
 
@@ -90,7 +91,7 @@ class Settings:
         def add(policy: str) -> str:
             return permission.add_permission(
                 policy,
-                queue_arn=self._directory.arn_of(queue.row.name),
+                queue_arn=self._directory.arn_of(queue.name),
                 label=required(request.label, "Label"),
                 accounts=request.account_ids or (),
                 actions=request.actions or (),

@@ -96,7 +96,14 @@ def is_allowed(allow: str, source_arn: str) -> bool:
     if not allow:
         return True
     policy = allow_policy(allow)
-    return policy.permission == "allowAll" or (policy.permission == "byQueue" and source_arn in policy.sources)
+    if policy.permission != "byQueue":
+        return policy.permission == "allowAll"
+    return _without_region(source_arn) in [_without_region(each) for each in policy.sources]
+
+
+def _without_region(arn: str) -> str:
+    """A queue is found by account and name, whatever the region says."""
+    return arn.split(":", 4)[-1]
 
 
 def allow_policy(text: str) -> AllowPolicy:

@@ -1,20 +1,22 @@
-"""How a queue is called: its name, URL and ARN. A queue is found by the path of its URL alone."""
+"""How a queue is called: its account and name, its URL and ARN. A queue is found by the path of its URL alone."""
 
 import re
 
 import msgspec
 
 from holdfast.core.errors import InvalidParameterValue, QueueDoesNotExist
+from holdfast.core.types import QueueName
 
+_ACCOUNT = re.compile(r"[0-9]{12}").fullmatch
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,80}").fullmatch
 _FIFO_NAME = re.compile(r"[A-Za-z0-9_-]{1,75}\.fifo").fullmatch
 
 
 class Site(msgspec.Struct, frozen=True):
-    """What URLs and ARNs say besides the queue's name."""
+    """Where a server says it is."""
 
-    account: str = "000000000000"
-    region: str = "us-east-1"
+    account: str = "000000000000"  # the one made at the first start, and everybody's when nobody has to sign
+    region: str = "us-east-1"  # in the ARNs of queues; those of other regions are understood, too
 
 
 def check_name(name: str, *, is_fifo: bool) -> None:
@@ -29,25 +31,34 @@ def check_name(name: str, *, is_fifo: bool) -> None:
         )
 
 
-def queue_url(base: str, site: Site, name: str) -> str:
+def queue_url(base: str, queue: QueueName) -> str:
     """`base` is the scheme and host under which the client reached us."""
-    return f"{base}/{site.account}/{name}"
+    return f"{base}/{queue.account}/{queue.name}"
 
 
-def queue_arn(site: Site, name: str) -> str:
-    return f"arn:aws:sqs:{site.region}:{site.account}:{name}"
+def queue_arn(region: str, queue: QueueName) -> str:
+    return f"arn:aws:sqs:{region}:{queue.account}:{queue.name}"
 
 
-def queue_name(reference: str, site: Site) -> str:
-    """The name in a queue's URL, ARN, or the bare name. An account that is not ours has no queues here."""
+def is_account(text: str) -> bool:
+    return _ACCOUNT(text) is not None
+
+
+def is_bare(reference: str) -> bool:
+    """Whether it names no account, so that what it means depends on who says it."""
+    return "/" not in reference and not reference.startswith("arn:")
+
+
+def queue_name(reference: str, account: str) -> QueueName:
+    """What a queue's URL or ARN calls it, whatever host or region they name. A bare name is one of `account`."""
+    if is_bare(reference):
+        return QueueName(account, reference)
     if reference.startswith("arn:"):
-        account, _, name = reference.rpartition(":")
-        account = account.rpartition(":")[2]
-    elif "/" in reference:
-        path, _, name = reference.rstrip("/").rpartition("/")
-        account = path.rpartition("/")[2]
+        head, _, name = reference.rpartition(":")
+        owner = head.rpartition(":")[2]
     else:
-        return reference
-    if account != site.account:
+        path, _, name = reference.rstrip("/").rpartition("/")
+        owner = path.rpartition("/")[2]
+    if not is_account(owner):
         raise QueueDoesNotExist
-    return name
+    return QueueName(owner, name)

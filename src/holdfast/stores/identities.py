@@ -161,16 +161,28 @@ class Identities:
             "SELECT account, name, id, created FROM users WHERE account = ? AND name = ?", (account, name)
         ).fetchone()
         if row is None:
+            self.check_account(account)
             raise IdentityError(
                 f"account {account} has no user {name}. `holdfast user ls` shows who is there, "
                 f"`holdfast user create {name}` makes one."
             )
         return User(*row)
 
+    def all_accounts(self) -> list[str]:
+        return [account for (account,) in self._connection.execute("SELECT id FROM accounts ORDER BY id")]
+
+    def check_account(self, account: str) -> None:
+        if account in self.all_accounts():
+            return
+        _check_form(account)
+        raise IdentityError(
+            f"there is no account {account}. `holdfast account ls` shows those that are there, "
+            f"`holdfast account create {account}` makes it."
+        )
+
     def add_account(self, account: str) -> None:
         """With its root. Does nothing when it is there."""
-        if not _ACCOUNT(account):
-            raise IdentityError(f"{account} is not an account: it has 12 digits, for example 000000000000.")
+        _check_form(account)
         now_s = _now_s()
         with self._transaction() as connection:
             connection.execute("INSERT OR IGNORE INTO accounts VALUES (?, ?)", (account, now_s))
@@ -179,7 +191,7 @@ class Identities:
     def add_user(self, account: str, name: str) -> User:
         if not _USER(name):
             raise IdentityError("the name of a user has 1 to 64 letters, digits or any of + = , . @ _ -")
-        self.add_account(account)
+        self.check_account(account)
         user = User(account, name, "AIDA" + _choose(_IDS, 17), _now_s())
         try:
             with self._transaction() as connection:
@@ -277,6 +289,11 @@ class Identities:
         """As a context: commits at its end, rolls back when it is left by an exception."""
         self._connection.execute("BEGIN IMMEDIATE")
         return self._connection
+
+
+def _check_form(account: str) -> None:
+    if not _ACCOUNT(account):
+        raise IdentityError(f"{account} is not an account: it has 12 digits, for example 000000000000.")
 
 
 def _now_s() -> int:

@@ -1,6 +1,6 @@
 """The catalogue of queues, in SQLite: which exist, what they are set to, which lane and shard hold them.
 
-    queues    name → lane, shard, attributes, tags, times
+    queues    account, name → lane, shard, attributes, tags, times
     loose     lanes that belong to no queue: being made, or being dropped
     counters  the last lane id given out
     former    names of deleted queues by lane: dead letters and move tasks still speak of them
@@ -18,20 +18,37 @@ from pathlib import Path
 
 import msgspec
 
-from holdfast.core.types import LaneId, ShardId, WallMs
+from holdfast.core.types import LaneId, QueueName, ShardId, WallMs
 
-VERSION = 1
+VERSION = 2
 FORMER_MAX = 10_000  # names of deleted queues that are kept
 _SCHEMA = """
 CREATE TABLE queues (
-    name TEXT PRIMARY KEY, lane INTEGER NOT NULL UNIQUE, shard INTEGER NOT NULL, attributes TEXT NOT NULL,
-    tags TEXT NOT NULL, created INTEGER NOT NULL, modified INTEGER NOT NULL, version INTEGER NOT NULL
+    account TEXT NOT NULL, name TEXT NOT NULL, lane INTEGER NOT NULL UNIQUE, shard INTEGER NOT NULL,
+    attributes TEXT NOT NULL, tags TEXT NOT NULL, created INTEGER NOT NULL, modified INTEGER NOT NULL,
+    version INTEGER NOT NULL, PRIMARY KEY (account, name)
 ) STRICT;
+CREATE TABLE former (lane INTEGER PRIMARY KEY, account TEXT NOT NULL, name TEXT NOT NULL) STRICT;
 CREATE TABLE loose (lane INTEGER PRIMARY KEY, shard INTEGER NOT NULL) STRICT;
 CREATE TABLE counters (name TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT;
 INSERT INTO counters VALUES ('lane', 0);
 """
-_FORMER = "CREATE TABLE IF NOT EXISTS former (lane INTEGER PRIMARY KEY, name TEXT NOT NULL) STRICT"  # came later
+# Format 1 knew one account, 000000000000. Its table `former` came later than the others, so it may not be there.
+_FROM_1 = """
+CREATE TABLE IF NOT EXISTS former (lane INTEGER PRIMARY KEY, name TEXT NOT NULL) STRICT;
+ALTER TABLE former RENAME TO old_former;
+ALTER TABLE queues RENAME TO old_queues;
+ALTER TABLE loose RENAME TO old_loose;
+ALTER TABLE counters RENAME TO old_counters;
+"""
+_COPY_FROM_1 = """
+INSERT INTO queues
+    SELECT '000000000000', name, lane, shard, attributes, tags, created, modified, version FROM old_queues;
+INSERT INTO former SELECT lane, '000000000000', name FROM old_former;
+INSERT INTO loose SELECT * FROM old_loose;
+UPDATE counters SET value = (SELECT value FROM old_counters WHERE name = 'lane') WHERE name = 'lane';
+DROP TABLE old_queues; DROP TABLE old_former; DROP TABLE old_loose; DROP TABLE old_counters;
+"""
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(dict[str, str]).decode
 
@@ -41,7 +58,7 @@ class CatalogueError(Exception):
 
 
 class QueueRow(msgspec.Struct, frozen=True):
-    name: str
+    queue: QueueName
     lane: LaneId
     shard: ShardId
     attributes: dict[str, str]  # as given; defaults are not stored
@@ -59,12 +76,15 @@ class Catalogue:
         self._connection.execute("PRAGMA journal_mode = WAL")
         self._connection.execute("PRAGMA synchronous = FULL")
         self._migrate(path)
-        self._connection.execute(_FORMER)
 
     def _migrate(self, path: Path) -> None:
         (version,) = self._connection.execute("PRAGMA user_version").fetchone()
         if version == 0:
             self._connection.executescript(f"BEGIN; {_SCHEMA} PRAGMA user_version = {VERSION}; COMMIT;")
+        elif version == 1:
+            self._connection.executescript(
+                f"BEGIN; {_FROM_1} {_SCHEMA} {_COPY_FROM_1} PRAGMA user_version = {VERSION}; COMMIT;"
+            )
         elif version != VERSION:
             self.close()
             raise CatalogueError(
@@ -76,18 +96,22 @@ class Catalogue:
 
     def queues(self) -> list[QueueRow]:
         rows = self._connection.execute(
-            "SELECT name, lane, shard, attributes, tags, created, modified, version FROM queues ORDER BY name"
+            "SELECT account, name, lane, shard, attributes, tags, created, modified, version FROM queues "
+            "ORDER BY account, name"
         )
         return [
-            QueueRow(name, lane, shard, _decode(attributes), _decode(tags), created, modified, version)
-            for name, lane, shard, attributes, tags, created, modified, version in rows
+            QueueRow(
+                QueueName(account, name), lane, shard, _decode(attributes), _decode(tags), created, modified, version
+            )
+            for account, name, lane, shard, attributes, tags, created, modified, version in rows
         ]
 
     def loose_lanes(self) -> list[tuple[LaneId, ShardId]]:
         return list(self._connection.execute("SELECT lane, shard FROM loose ORDER BY lane"))
 
-    def former_lanes(self) -> list[tuple[LaneId, str]]:
-        return list(self._connection.execute("SELECT lane, name FROM former ORDER BY lane"))
+    def former_lanes(self) -> list[tuple[LaneId, QueueName]]:
+        rows = self._connection.execute("SELECT lane, account, name FROM former ORDER BY lane")
+        return [(lane, QueueName(account, name)) for lane, account, name in rows]
 
     def new_lane(self, shard: ShardId) -> LaneId:
         """A lane id that was never used; the lane is loose until `add`."""
@@ -98,41 +122,41 @@ class Catalogue:
             connection.execute("INSERT INTO loose VALUES (?, ?)", (lane, shard))
         return LaneId(lane)
 
-    def add(self, queue: QueueRow) -> None:
+    def add(self, row: QueueRow) -> None:
         """Its lane is configured."""
         values = (
-            queue.name,
-            queue.lane,
-            queue.shard,
-            _encode(queue.attributes).decode(),
-            _encode(queue.tags).decode(),
-            queue.created,
-            queue.modified,
-            queue.version,
+            *row.queue,
+            row.lane,
+            row.shard,
+            _encode(row.attributes).decode(),
+            _encode(row.tags).decode(),
+            row.created,
+            row.modified,
+            row.version,
         )
         with self._transaction() as connection:
-            connection.execute("INSERT INTO queues VALUES (?, ?, ?, ?, ?, ?, ?, ?)", values)
-            connection.execute("DELETE FROM loose WHERE lane = ?", (queue.lane,))
+            connection.execute("INSERT INTO queues VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
+            connection.execute("DELETE FROM loose WHERE lane = ?", (row.lane,))
 
-    def update(self, queue: QueueRow) -> None:
+    def update(self, row: QueueRow) -> None:
         """Its lane has this configuration already."""
-        attributes, tags = _encode(queue.attributes).decode(), _encode(queue.tags).decode()
+        attributes, tags = _encode(row.attributes).decode(), _encode(row.tags).decode()
         with self._transaction() as connection:
             connection.execute(
-                "UPDATE queues SET attributes = ?, tags = ?, modified = ?, version = ? WHERE name = ?",
-                (attributes, tags, queue.modified, queue.version, queue.name),
+                "UPDATE queues SET attributes = ?, tags = ?, modified = ?, version = ? WHERE account = ? AND name = ?",
+                (attributes, tags, row.modified, row.version, *row.queue),
             )
 
-    def remove(self, queue: QueueRow) -> None:
+    def remove(self, row: QueueRow) -> None:
         """The lane is loose until it is dropped. O(FORMER_MAX)."""
         with self._transaction() as connection:
-            connection.execute("DELETE FROM queues WHERE name = ?", (queue.name,))
-            connection.execute("INSERT INTO former VALUES (?, ?)", (queue.lane, queue.name))
+            connection.execute("DELETE FROM queues WHERE account = ? AND name = ?", row.queue)
+            connection.execute("INSERT INTO former VALUES (?, ?, ?)", (row.lane, *row.queue))
             connection.execute(
                 "DELETE FROM former WHERE lane NOT IN (SELECT lane FROM former ORDER BY lane DESC LIMIT ?)",
                 (FORMER_MAX,),
             )
-            connection.execute("INSERT INTO loose VALUES (?, ?)", (queue.lane, queue.shard))
+            connection.execute("INSERT INTO loose VALUES (?, ?)", (row.lane, row.shard))
 
     def dropped(self, lane: LaneId) -> None:
         with self._transaction() as connection:
