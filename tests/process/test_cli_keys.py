@@ -120,7 +120,8 @@ def test_half_a_key_in_the_environment_is_refused(tmp_path: Path, monkeypatch: p
     ("options", "fix"),
     [
         (("--no-auth", "--listen", "0.0.0.0:0"), "--no-auth-anywhere"),
-        (("--limit", "queue=fast"), "queue=100:500"),
+        (("--limit", "queue=fast"), "for example 5000 or 100:500"),
+        (("--limit", "everything=1"), "queue=100:500"),
     ],
 )
 def test_a_dangerous_or_wrong_option_is_refused(tmp_path: Path, options: tuple[str, ...], fix: str) -> None:

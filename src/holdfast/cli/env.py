@@ -8,11 +8,9 @@ from typing import Annotated
 import typer
 
 from holdfast.cli import folder
-from holdfast.protocol.names import Site
 from holdfast.stores.identities import ROOT, Credentials, Identities, IdentityError
 
 UNSET = ("AWS_PROFILE", "AWS_SESSION_TOKEN")  # both would win over the keys
-LISTEN = "127.0.0.1:9324"
 
 
 def env(
@@ -41,17 +39,17 @@ def env(
 
 
 def variables(data: Path) -> dict[str, str]:
-    site = Site()
+    server = folder.described(data)
     with folder.identities(data) as store:
-        credentials = root_credentials(store, site.account)
+        credentials = root_credentials(store, server.account)
     if credentials is None:
-        raise IdentityError(f"the root of account {site.account} has no active key. Make one: holdfast key create")
+        raise IdentityError(f"the root of account {server.account} has no active key. Make one: holdfast key create")
     return {
         "AWS_ACCESS_KEY_ID": credentials.id,
         "AWS_SECRET_ACCESS_KEY": credentials.secret,
-        "AWS_REGION": site.region,
-        "AWS_DEFAULT_REGION": site.region,
-        "AWS_ENDPOINT_URL_SQS": _endpoint(data),
+        "AWS_REGION": server.region,
+        "AWS_DEFAULT_REGION": server.region,
+        "AWS_ENDPOINT_URL_SQS": server.endpoint,
     }
 
 
@@ -61,10 +59,3 @@ def root_credentials(store: Identities, account: str) -> Credentials | None:
         if key.is_active and (key.account, key.user) == (account, ROOT):
             return store.credentials(key.id)
     return None
-
-
-def _endpoint(data: Path) -> str:
-    try:
-        return (data / folder.ENDPOINT).read_text(encoding="utf-8").strip()
-    except FileNotFoundError:
-        return f"http://{LISTEN}"

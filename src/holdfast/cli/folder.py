@@ -7,17 +7,45 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
+import msgspec
 import typer
 
 from holdfast.runtime.crypto import KeyFileError, MasterKey, read_key
 from holdfast.stores.identities import Identities, IdentityError
 
 DEFAULT = Path("data")
-ENDPOINT = "endpoint"  # written by a server that is ready: where it can be reached from this machine
+SERVER = "server.json"  # written by a server that is ready
 IDENTITIES = "identities.db"
 MASTER_KEY = "master.key"
 
-Data = Annotated[Path, typer.Option("--data", help="The server's data folder.")]
+Data = Annotated[Path, typer.Option("--data", envvar="HOLDFAST__SERVER__DATA", help="The server's data folder.")]
+
+
+class Described(msgspec.Struct, frozen=True):
+    """What commands need to know of the server that last ran in a folder."""
+
+    endpoint: str = "http://127.0.0.1:9324"  # as it can be reached from this machine
+    account: str = "000000000000"
+    region: str = "us-east-1"
+
+
+def describe(data: Path, server: Described) -> None:
+    write_whole(data / SERVER, msgspec.json.encode(server).decode())
+
+
+def described(data: Path) -> Described:
+    """The usual, where no server has run yet."""
+    try:
+        return msgspec.json.decode((data / SERVER).read_bytes(), type=Described)
+    except (FileNotFoundError, msgspec.DecodeError):
+        return Described()
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Whoever reads it sees all of it, or what was there before."""
+    temporary = path.with_name(path.name + ".tmp")
+    temporary.write_text(text + "\n", encoding="utf-8")
+    temporary.rename(path)
 
 
 @contextlib.contextmanager

@@ -25,6 +25,7 @@ from holdfast.frontend.caller import Caller
 from holdfast.frontend.exchange import Exchange
 from holdfast.frontend.keyring import Keyring
 from holdfast.frontend.locate import Directory, Queue
+from holdfast.frontend.reach import Reach
 from holdfast.frontend.rights import DEMANDS, named
 from holdfast.protocol import actions
 from holdfast.protocol.names import Site
@@ -90,14 +91,14 @@ class Signatures:
         keyring: Keyring,
         *,
         rates: Rates | None = None,
-        secure_transport: bool | None = None,
+        reach: Reach | None = None,
     ) -> None:
         self._directory = directory
         self._keyring = keyring
         self._verifier = Verifier(keyring.secret_of)
         self._rates = rates or Rates()
         self._is_limited = self._rates.is_limited
-        self._secure_transport = secure_transport  # what aws:SecureTransport says of this listener
+        self._reach = reach or Reach("")
         self._now_s = 0
         self._day = 0
         self._allowed: dict[tuple[Caller, type, LaneId], Queue] = {}
@@ -151,8 +152,8 @@ class Signatures:
             caller.arn,
             f"holdfast:{action}" if action in _EXTENSIONS else f"sqs:{action}",
             self._directory.arn_of(name),
-            source_ip=exchange.source_ip(),
-            secure_transport=self._secure_transport,
+            source_ip=self._reach.source_ip(exchange),
+            secure_transport=self._reach.secure_transport(exchange),
             now_s=self._now_s,
         )
         decision = policy.evaluate(access, identity=caller.policies, resource=resource)

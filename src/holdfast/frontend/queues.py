@@ -17,6 +17,7 @@ from holdfast.frontend.locate import Directory, Queue
 from holdfast.frontend.moves import Moves
 from holdfast.frontend.pages import count_max_of, decode_token, encode_token
 from holdfast.frontend.peeks import Peeks
+from holdfast.frontend.reach import Reach
 from holdfast.frontend.settings import Settings
 from holdfast.protocol import actions, attributes, json, names, tags
 from holdfast.protocol.actions import required
@@ -37,13 +38,13 @@ class Queues:
         shards: Sequence[ShardId],
         is_strict: bool,
         in_thread: Callable[[Callable[[], Any]], "asyncio.Future[Any]"],
-        endpoint: str,
+        reach: Reach,
     ) -> None:
         self._directory = directory
         self._catalogue = catalogue
         self._backend = backend
         self._shards = shards
-        self._endpoint = endpoint  # for clients that send no Host
+        self._reach = reach
         self._changes = Changes(directory, catalogue, backend, is_strict=is_strict, in_thread=in_thread)
         self._settings = Settings(self._changes)
         self._deleted: dict[QueueName, int] = {}  # when, microseconds of elapsed time
@@ -65,12 +66,8 @@ class Queues:
             await self.drop(lane, shard)
         await self._changes.reconcile(self._catalogue.queues())
 
-    def _base(self, exchange: Exchange) -> str:
-        host = exchange.headers.get(b"host", b"").decode("latin-1")
-        return f"http://{host}" if host else self._endpoint
-
     def _url(self, exchange: Exchange, name: QueueName) -> str:
-        return names.queue_url(self._base(exchange), name)
+        return names.queue_url(self._reach.base(exchange), name)
 
     def _show_url(self, exchange: Exchange, name: QueueName) -> bytes:
         return json.encode({"QueueUrl": self._url(exchange, name)})

@@ -1,0 +1,137 @@
+"""Everything that can be set, section by section. The file names them [section] key, the environment
+HOLDFAST__SECTION__KEY; some have a flag of `holdfast serve`.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, TypeVar
+
+from holdfast.core.bucket import Rate
+from holdfast.runtime.config import kinds
+from holdfast.runtime.config.kinds import Address, Kind, Network
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One row: its name, what it may be, what it is when nobody says anything, and what it does."""
+
+    section: str
+    key: str
+    kind: Kind[Any]
+    default: Any
+    explanation: str
+    flag: str  # empty: none
+    is_hidden: bool  # for developers; not in the example file
+
+    @property
+    def name(self) -> str:
+        return f"{self.section}.{self.key}"
+
+    @property
+    def variable(self) -> str:
+        return f"HOLDFAST__{self.section}__{self.key}".upper()
+
+
+def _set(default: T, kind: Kind[T], explanation: str, *, flag: str = "", is_hidden: bool = False) -> T:
+    """A field of a section. Typed as its default, as `dataclasses.field` is."""
+    about = {"kind": kind, "explanation": explanation, "flag": flag, "is_hidden": is_hidden}
+    made: T = field(default=default, metadata=about)
+    return made
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    data: Path = _set(Path("data"), kinds.PATH, "Folder for messages, keys and the catalogue of queues.", flag="--data")
+    listen: Address = _set(
+        Address("127.0.0.1", 9324),
+        kinds.ADDRESS,
+        "Where SQS is served; port 0 lets the system choose.",
+        flag="--listen",
+    )
+    account: str = _set(
+        "000000000000",
+        kinds.ACCOUNT,
+        "The account that the first start makes, and whose queues these are.",
+        flag="--account",
+    )
+    region: str = _set("us-east-1", kinds.REGION, "What ARNs say. Requests may be signed for any.", flag="--region")
+    relaxed: bool = _set(
+        False,
+        kinds.FLAG,
+        "Without AWS's 60-second rules and lower bounds, for tests and development.",
+        flag="--relaxed/--strict",
+    )
+    ephemeral: bool = _set(
+        False,
+        kinds.FLAG,
+        "Temporary data, removed at the end, and relaxed unless that is set. For test suites.",
+        flag="--ephemeral",
+    )
+    ready_file: Path | None = _set(
+        None, kinds.optional(kinds.PATH), "Written when requests are accepted: the endpoint.", flag="--ready-file"
+    )
+    shards: int = _set(1, kinds.integer(1, 64), "Logs on this host.", flag="--shards", is_hidden=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Auth:
+    enabled: bool = _set(
+        True,
+        kinds.FLAG,
+        "Whether signatures and policies are checked. Off: on a loopback address only.",
+        flag="--auth/--no-auth",
+    )
+    open_anywhere: bool = _set(
+        False, kinds.FLAG, "Without authentication also on addresses that others can reach.", flag="--no-auth-anywhere"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Proxy:
+    advertised_url: str | None = _set(
+        None,
+        kinds.optional(kinds.URL),
+        "What QueueUrls begin with. None: the Host that the request came to.",
+        flag="--advertised-url",
+    )
+    trusted: tuple[Network, ...] = _set(
+        (), kinds.NETWORKS, "Proxies whose X-Forwarded-For, -Host and -Proto are believed.", flag="--trusted-proxy"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    account: Rate | None = _set(None, kinds.optional(kinds.RATE), "Requests of one account.", flag="--limit account=")
+    queue: Rate | None = _set(None, kinds.optional(kinds.RATE), "Requests to one queue.", flag="--limit queue=")
+    action: Rate | None = _set(
+        None, kinds.optional(kinds.RATE), "Requests of one account for one action.", flag="--limit action="
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """The order of sections is that of the example file."""
+
+    server: Server = Server()
+    auth: Auth = Auth()
+    proxy: Proxy = Proxy()
+    limits: Limits = Limits()
+
+
+SECTIONS: dict[str, type[Any]] = {each.name: type(each.default) for each in fields(Config)}
+EXPLANATIONS = {
+    "server": "The process and its ports.",
+    "auth": "Who may ask. docs/SECURITY.md",
+    "proxy": "Behind a load balancer or another name.",
+    "limits": "How fast requests may come; more is refused with RequestThrottled. None: as fast as they like.",
+}
+
+
+def settings() -> Iterator[Setting]:
+    """All rows, in order."""
+    for section, made in SECTIONS.items():
+        for each in fields(made):
+            yield Setting(section, each.name, default=each.default, **each.metadata)
