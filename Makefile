@@ -9,9 +9,10 @@ SIM_SECONDS ?= 60
 SEEDS ?= 100
 FIRST ?= 0
 MUTANTS ?= 4
+CUTS ?= 100
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-compat run test check fmt static unit sim sim-timed mutants bench lock
+.PHONY: help setup setup-compat run test check fmt static unit sim sim-timed mutants cuts bench lock
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 10
@@ -74,6 +75,9 @@ sim: setup ## simulate SEEDS seeds, beginning with FIRST
 
 mutants: setup ## weaken the core in every listed way; the simulator has to notice each
 	$(BIN)/python -m tests.sim.mutants
+
+cuts: setup ## cut the power of a real server under load, CUTS times
+	$(BIN)/python -m tests.process.cuts --cuts $(CUTS)
 
 bench: setup ## measure the core
 	$(BIN)/python bench/core.py

@@ -1,0 +1,38 @@
+"""Power cuts of a real server under load: nothing that was acknowledged is lost. `make cuts` has more of them."""
+
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from tests.process.cuts import Cuts
+from tests.process.platter import Platter
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_what_was_acknowledged_survives_power_cuts_under_load(tmp_path: Path, seed: int) -> None:
+    cuts = Cuts(tmp_path / "data", seed)
+    for _ in range(8):
+        cuts.cut()
+    assert cuts.judge() == []
+    assert cuts.lost, "the cuts took nothing away, so they proved nothing"
+    assert len(cuts.history.sent) > 500
+    assert len(cuts.history.deleted) > 100
+    assert list((tmp_path / "data").glob("shards/*/snapshots/*.snap")), "no snapshot was made"
+
+
+def test_a_disk_that_lies_about_syncs_is_found_out(tmp_path: Path) -> None:
+    cuts = Cuts(tmp_path / "data", 7)
+    cuts.cut()
+    cuts.cut(is_lying=True)
+    problems = cuts.judge()
+    assert any("acknowledged and is lost" in problem for problem in problems), problems
+
+
+def test_a_platter_without_notes_is_the_folder_as_it_was(tmp_path: Path) -> None:
+    root = tmp_path / "data"
+    (root / "keys").mkdir(parents=True)
+    (root / "keys" / "a").write_bytes(b"content")
+    platter = Platter(root)
+    assert platter.cut(Random(1)) == 0
+    assert (root / "keys" / "a").read_bytes() == b"content"
