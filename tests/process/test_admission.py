@@ -323,7 +323,7 @@ def test_secrets_are_in_no_output(tmp_path: Path) -> None:
 
 
 def test_rates_are_limited_when_asked(tmp_path: Path) -> None:
-    with guarded(tmp_path / "data", "--limit", "queue=1:3") as server, server.client(keys=server.root) as client:
+    with guarded(tmp_path / "data", "--limit", "queue=1:4") as server, server.client(keys=server.root) as client:
         urls = [client.create_queue(QueueName=name)["QueueUrl"] for name in ("one", "two")]
         for _ in range(3):
             client.send_message(QueueUrl=urls[0], MessageBody="x")

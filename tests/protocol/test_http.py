@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.frontend import server as http
+from holdfast.frontend import bounds
 from holdfast.frontend.exchange import Exchange
 from holdfast.frontend.server import Connection, Server
 
@@ -53,10 +53,10 @@ class Wire(asyncio.Transport):
 class Peer:
     """A client's end: sends bytes, reads answers. Requests are echoed at once, or kept for later."""
 
-    def __init__(self, *, keeps: bool = False) -> None:
+    def __init__(self, *, keeps: bool = False, of: Server | None = None) -> None:
         self.kept: list[Exchange] = []
         self.seen: list[Exchange] = []
-        self.server = Server(self._serve, boot="boot-")
+        self.server = of or Server(self._serve, boot="boot-")
         self.wire = Wire()
         self.connection = Connection(self.server)
         self.connection.connection_made(self.wire)
@@ -254,7 +254,7 @@ def test_after_a_refusal_the_rest_is_thrown_away_until_the_client_ends_or_time_i
     peer.send(post(b"abc"))
     assert peer.statuses() == [400]
     assert not peer.wire.is_aborted
-    pass_time(peer, http.LINGER_TIMEOUT_S + 1)
+    pass_time(peer, bounds.LINGER_TIMEOUT_S + 1)
     assert peer.wire.is_aborted
 
 
@@ -262,7 +262,7 @@ def test_a_chunked_body_that_grows_too_long_is_refused() -> None:
     peer = Peer()
     peer.send(b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n")
     chunk = b"40000\r\n" + b"x" * 0x40000 + b"\r\n"
-    for _ in range(http.BODY_BYTES_MAX // 0x40000 + 1):
+    for _ in range(bounds.BODY_BYTES_MAX // 0x40000 + 1):
         peer.send(chunk)
     assert peer.statuses() == [413]
 
@@ -293,7 +293,7 @@ def pass_time(peer: Peer, seconds: int) -> None:
 def test_a_head_that_does_not_end_is_given_up() -> None:
     peer = Peer()
     peer.send(b"POST / HTTP/1.1\r\nHost: ")
-    pass_time(peer, http.HEAD_TIMEOUT_S + 1)
+    pass_time(peer, bounds.HEAD_TIMEOUT_S + 1)
     assert peer.statuses() == [408]
 
 
@@ -301,7 +301,7 @@ def test_an_idle_connection_is_closed_and_a_waiting_one_is_not() -> None:
     idle, waiting = Peer(), Peer(keeps=True)
     waiting.send(post(b"long poll"))
     for peer in (idle, waiting):
-        pass_time(peer, http.IDLE_TIMEOUT_S + 1)
+        pass_time(peer, bounds.IDLE_TIMEOUT_S + 1)
     assert (idle.wire.is_aborted, waiting.wire.is_aborted) == (True, False)
 
 
@@ -313,7 +313,7 @@ def test_a_client_that_does_not_read_gets_no_further_answers_and_is_cut() -> Non
     peer.connection.resume_writing()
     assert peer.statuses() == [200]
     peer.connection.pause_writing()
-    pass_time(peer, http.UNREAD_TIMEOUT_S + 1)
+    pass_time(peer, bounds.UNREAD_TIMEOUT_S + 1)
     assert peer.wire.is_aborted
 
 
@@ -346,3 +346,112 @@ def test_draining_closes_idle_connections_and_lets_others_finish() -> None:
     busy.kept[0].answer(b"1")
     assert b"Connection: close" in busy.wire.written
     assert busy.wire.is_closed
+
+
+# what could be read in two ways
+
+
+AMBIGUOUS = {
+    "trailers": b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\nX-Amz-Target: b\r\n\r\n",
+    "two codings": b"POST / HTTP/1.1\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
+    "chunks in HTTP/1.0": b"POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    "two hosts": b"POST / HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n",
+    "another host": b"POST http://b/ HTTP/1.1\r\nHost: a\r\n\r\n",
+    "a tunnel": b"CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\n",
+    "no path": b"OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n",
+    "a folded header": b"POST / HTTP/1.1\r\nX: a\r\n b\r\nContent-Length: 0\r\n\r\n",
+    "bare line feeds": b"POST / HTTP/1.1\nContent-Length: 0\n\n",
+}
+
+
+@pytest.mark.parametrize("name", AMBIGUOUS)
+@pytest.mark.parametrize("piece", [1, 1000])
+def test_what_could_be_read_in_two_ways_is_refused_and_nothing_after_it_is_read(name: str, piece: int) -> None:
+    stream, peer = AMBIGUOUS[name] + post(b"smuggled"), Peer()
+    for start in range(0, len(stream), piece):
+        peer.send(stream[start : start + piece])
+    assert peer.statuses() == [400]
+    assert peer.seen == []
+
+
+def test_a_url_as_target_is_its_path() -> None:
+    peer = Peer()
+    peer.send(post(b"", target="http://queue/a?b=c") + post(b"", target="HTTP://queue"))
+    assert [exchange.target for exchange in peer.seen] == [b"/a?b=c", b"/"]
+
+
+# patience
+
+
+def test_a_target_that_drips_is_given_up_as_any_other_head() -> None:
+    peer = Peer()
+    peer.send(b"POST /")
+    for _ in range(bounds.HEAD_TIMEOUT_S):
+        pass_time(peer, 1)
+        peer.send(b"a")
+        assert peer.statuses() == []
+    pass_time(peer, 1)
+    assert peer.statuses() == [408]
+
+
+@pytest.mark.parametrize(("rate", "is_enough"), [(bounds.BODY_BYTES_PER_S_MIN, True), (100, False)])
+def test_a_body_has_to_come_at_some_rate(rate: int, is_enough: bool) -> None:
+    peer = Peer()
+    peer.send(post(b"")[:-4].replace(b"Content-Length: 0", b"Content-Length: 1000000") + b"\r\n\r\n")
+    for _ in range(bounds.BODY_GRACE_S * 2):
+        peer.send(b"x" * rate)
+        pass_time(peer, 1)
+    assert peer.statuses() == ([] if is_enough else [408])
+
+
+def test_a_body_in_endless_small_chunks_is_refused_for_its_length_on_the_wire() -> None:
+    peer = Peer()
+    peer.send(b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n")
+    for _ in range(bounds.WIRE_BYTES_MAX // 60_000 + 1):
+        peer.send(b"1\r\nx\r\n" * 10_000)
+    assert peer.statuses() == [413]
+
+
+def test_unfinished_bodies_together_have_a_bound_and_are_forgotten_when_they_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(bounds, "UNFINISHED_BYTES_MAX", 1000)
+    peer = Peer()
+    for _ in range(3):
+        peer.send(post(b"x" * 900)[:-1])
+        peer.send(b"x")
+    assert peer.statuses() == [200] * 3
+    peer.send(post(b"x" * 1100)[:-1])
+    peer.send(b"x")
+    assert peer.statuses() == [200] * 3 + [503]
+    other = Peer(of=peer.server)
+    other.send(post(b"x" * 900)[:-1])
+    other.send(b"x")
+    assert other.statuses() == [200]
+
+
+# one address
+
+
+def test_one_address_has_a_bound_of_its_own_and_loopback_none() -> None:
+    crowd = bounds.Crowd()
+    for _ in range(bounds.CONNECTIONS_PER_ADDRESS_MAX):
+        assert crowd.enter("192.0.2.1")
+        assert crowd.enter("127.0.0.1")
+    assert not crowd.enter("192.0.2.1")
+    assert crowd.enter("192.0.2.2")
+    assert crowd.enter("127.0.0.1")
+    crowd.leave("192.0.2.1")
+    assert crowd.enter("192.0.2.1")
+
+
+def test_ipv6_clients_are_counted_by_network_and_mapped_ones_as_ipv4() -> None:
+    crowd = bounds.Crowd(per_address_max=1)
+    assert crowd.enter("2001:db8::1")
+    assert not crowd.enter("2001:db8::2")
+    assert crowd.enter("2001:db8:0:1::1")
+    assert crowd.enter("::ffff:192.0.2.1")
+    assert not crowd.enter("192.0.2.1")
+    assert crowd.enter("fe80::1%eth0")
+    assert crowd.enter("::1")
+    assert not crowd.enter("::1")

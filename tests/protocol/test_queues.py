@@ -56,6 +56,24 @@ def test_a_body_that_cannot_be_read_is_the_clients_fault(body: bytes) -> None:
         actions.decode(b"AmazonSQS.SendMessage", body)
 
 
+@pytest.mark.parametrize("text", [b"[%b]", b'{"a": %b}', b'[{}, {"a": "]"}, %b]'])
+def test_json_may_be_nested_so_deep_and_no_deeper(text: bytes) -> None:
+    level = b'{"Colour": %b}'
+    body = level % (b"[" * (actions.DEPTH_MAX - 1) + b"]" * (actions.DEPTH_MAX - 1))
+    assert actions.decode(b"AmazonSQS.ListQueues", body) == actions.ListQueues()
+    value = b"0"
+    for _ in range(actions.DEPTH_MAX):
+        value = text % value
+    for deep in (value, text % value, b"[" * 100_000 + b"]" * 100_000):
+        with pytest.raises(actions.MalformedRequest, match="nested deeper than 32 levels"):
+            actions.decode(b"AmazonSQS.ListQueues", level % deep)
+
+
+def test_brackets_in_strings_are_no_levels() -> None:
+    body = json.dumps({"MessageBody": '[{\\"' * 1000 + "\\", "Colour": "[" * 50}).encode()
+    assert actions.decode(b"AmazonSQS.SendMessage", body).message_body == '[{\\"' * 1000 + "\\"
+
+
 def test_unknown_actions() -> None:
     with pytest.raises(actions.InvalidAction, match="The action Fly is not valid for this endpoint"):
         actions.decode(b"AmazonSQS.Fly", b"{}")

@@ -113,7 +113,8 @@ async def _serve(config: Config, data: Path) -> None:
         keyring = Keyring(identities, lambda key, day: thread.submit(usage.note_use, key, day))
         gate = _gate(config, directory, keyring, reach)
         service = Service(directory, host, gate, receipt_key=keys.receipt, others=queues.handlers)
-        server = Server(Companions(gate, service.serve).serve, boot=_boot())
+        per_address_max = config.limits.connections_per_address
+        server = Server(Companions(gate, service.serve).serve, boot=_boot(), per_address_max=per_address_max)
         stop = _stop_signals()
         await _listen(config, server, data, env.root_credentials(identities, site.account))
         _settle_collector()
@@ -140,10 +141,10 @@ def _reach(config: Config) -> Reach:
 
 
 def _gate(config: Config, directory: Directory, keyring: Keyring, reach: Reach) -> Gate:
-    if not config.auth.enabled:
-        return Open(directory.site)
     limits = config.limits
     rates = Rates(limits.account, limits.queue, limits.action)
+    if not config.auth.enabled:
+        return Open(directory, rates=rates)
     return Signatures(directory, keyring, rates=rates, reach=reach)
 
 

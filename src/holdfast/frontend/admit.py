@@ -28,7 +28,6 @@ from holdfast.frontend.locate import Directory, Queue
 from holdfast.frontend.reach import Reach
 from holdfast.frontend.rights import DEMANDS, named
 from holdfast.protocol import actions
-from holdfast.protocol.names import Site
 from holdfast.runtime import clock
 from holdfast.stores.identities import DAY_S
 
@@ -52,7 +51,7 @@ class Rates:
         claims: list[tuple[tuple[str, ...], Rate]] = []
         if account:
             claims.append((("account", caller.account), account))
-        if queue and name:
+        if queue and name and name.name:
             claims.append((("queue", *name), queue))
         if per_action:
             claims.append((("action", caller.account, action), per_action))
@@ -70,16 +69,27 @@ class Gate(Protocol):
 
 
 class Open:
-    """Without authentication everybody is the root of one account."""
+    """Without authentication everybody is the root of one account. Rates are limited all the same."""
 
-    def __init__(self, site: Site) -> None:
-        self._caller = Caller(site.account, f"arn:aws:iam::{site.account}:root", site.account)
+    def __init__(self, directory: Directory, *, rates: Rates | None = None) -> None:
+        account = directory.site.account
+        self._directory = directory
+        self._rates = rates or Rates()
+        self._caller = Caller(account, f"arn:aws:iam::{account}:root", account)
 
     def admit(self, _: Exchange, *, service: bytes = b"sqs") -> Caller:  # noqa: ARG002 - the interface
         return self._caller
 
     def authorize(self, request: Any, exchange: Exchange) -> None:
-        pass
+        if self._rates.is_limited:
+            self._rates.admit(exchange.caller, type(request).__name__, self._queue_name(request, exchange))
+
+    def _queue_name(self, request: Any, exchange: Exchange) -> QueueName:
+        """The queue that the request is about."""
+        rule = DEMANDS.get(type(request).__name__)
+        if rule is not None:
+            return next(rule(request, exchange, self._directory))[1]
+        return named(request.queue_url or exchange.path_reference(), exchange)
 
 
 class Signatures:
@@ -122,6 +132,7 @@ class Signatures:
         else:
             for right, asked in rule(request, exchange, self._directory):
                 self._check(right, asked, exchange)
+                name = name or asked
         if self._is_limited:
             self._rates.admit(exchange.caller, action.__name__, name)
 

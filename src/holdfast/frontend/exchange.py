@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Protocol
 
+from holdfast.core.bucket import RequestThrottled
 from holdfast.core.errors import HoldfastError
 from holdfast.frontend.caller import Caller
 from holdfast.protocol import json
@@ -76,15 +77,31 @@ class Heads:
         return f"{self._boot}{self._count:012x}"
 
     def build_worded(
-        self, status: int, body: bytes, *, content_type: str, request_id: str, is_last: bool, is_head: bool
+        self,
+        status: int,
+        body: bytes,
+        *,
+        content_type: str,
+        request_id: str,
+        headers: bytes = b"",
+        is_last: bool,
+        is_head: bool,
     ) -> bytes:
-        """For another dialect than JSON, whose bodies repeat the request's id."""
-        ending = "Connection: close\r\n" if is_last else ""
+        """For another dialect than JSON, whose bodies repeat the request's id. `headers` are whole lines."""
+        ending = headers.decode("latin-1") + ("Connection: close\r\n" if is_last else "")
         head = (
             f"HTTP/1.1 {status} {REASONS[status]}\r\nDate: {self._date}\r\nContent-Type: {content_type}\r\n"
             f"x-amzn-RequestId: {request_id}\r\n{ending}Content-Length: {len(body)}\r\n\r\n"
         )
         return head.encode() + (b"" if is_head else body)
+
+
+def _hint(error: HoldfastError) -> bytes:
+    """When to try again, where we know: whole seconds for everybody, milliseconds for the SDKs of AWS."""
+    if not isinstance(error, RequestThrottled):
+        return b""
+    wait_ms = -(-error.retry_after_us // 1000)
+    return b"Retry-After: %d\r\nx-amz-retry-after: %d\r\n" % (-(-wait_ms // 1000), wait_ms)
 
 
 class Exchange:
@@ -147,9 +164,14 @@ class Exchange:
         name, is_head = heads.next_id(), self.method == b"HEAD"
         status = 200 if isinstance(outcome, bytes) else outcome.status
         body = wording.success(outcome, name) if isinstance(outcome, bytes) else wording.refusal(outcome, name)
-        content_type = wording.content_type
         answer = heads.build_worded(
-            status, body, content_type=content_type, request_id=name, is_last=self.is_last, is_head=is_head
+            status,
+            body,
+            content_type=wording.content_type,
+            request_id=name,
+            headers=b"" if isinstance(outcome, bytes) else _hint(outcome),
+            is_last=self.is_last,
+            is_head=is_head,
         )
         self._carrier.deliver(self, answer)
 
@@ -159,7 +181,7 @@ class Exchange:
             self._answer_worded(self.wording, error)
             return
         header = b"x-amzn-query-error: " + json.error_header(error) + b"\r\n"
-        self.answer_with(error.status, json.error_body(error), header)
+        self.answer_with(error.status, json.error_body(error), header + _hint(error))
 
     def answer_with(self, status: int, body: bytes, headers: bytes = b"") -> None:
         is_head = self.method == b"HEAD"

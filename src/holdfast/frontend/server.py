@@ -5,7 +5,10 @@
 Laws
 - Answers leave in the order of requests: a connection serves one exchange at a time, and stops reading while
   another one waits behind it. So pipelining cannot reorder the effects of two sends.
-- Everything is bounded: head, body, what a connection may have buffered unread, connections themselves.
+- Everything is bounded (bounds.py): head, body, the time they take, what a connection may have buffered unread,
+  connections themselves, all of them and those of one address.
+- A request has one length. What could be read in two ways is refused: two lengths, a coding besides chunked, trailers,
+  chunks in HTTP/1.0, a target that names another host than the header does. The parser refuses the rest of that kind.
 - No task, future or timer per request or connection; one sweep a second looks for those that stall.
 """
 
@@ -17,24 +20,12 @@ from typing import cast
 
 import httptools
 
+from holdfast.frontend import bounds, head, refusals
+from holdfast.frontend.bounds import BODY_BYTES_MAX, HEAD_BYTES_MAX, HEADERS_MAX, Crowd
 from holdfast.frontend.exchange import Exchange, Heads
 
-HEAD_BYTES_MAX = 16_384  # request line and headers; SigV4 with a session token needs about 3 KiB
-HEADERS_MAX = 64
-BODY_BYTES_MAX = 8_388_608  # a batch of 1 MiB, every character escaped as \uXXXX, fits
-CONNECTIONS_MAX = 20_000
-UNSENT_BYTES_MAX = 262_144  # an answer in the socket's buffer; more than this pauses the connection
-HEAD_TIMEOUT_S = 15  # from the first byte of a request to the end of its head
-BODY_TIMEOUT_S = 60
-IDLE_TIMEOUT_S = 300  # clients keep their connections for some minutes
-UNREAD_TIMEOUT_S = 30  # a client that does not read its answer for so long is cut
-
-LINGER_TIMEOUT_S = 3  # after a refusal: so long unread bytes are thrown away, else they would destroy the answer
-
 _IDLE, _HEAD, _BODY, _LINGER = 0, 1, 2, 3
-_LONG_HEAD = f"The head of the request is longer than {HEAD_BYTES_MAX} bytes or {HEADERS_MAX} headers."
-_LONG_BODY = f"The body of the request is longer than {BODY_BYTES_MAX} bytes."
-_TIMEOUT_S = (IDLE_TIMEOUT_S, HEAD_TIMEOUT_S, BODY_TIMEOUT_S, LINGER_TIMEOUT_S)
+_TIMEOUT_S = (bounds.IDLE_TIMEOUT_S, bounds.HEAD_TIMEOUT_S, bounds.BODY_GRACE_S, bounds.LINGER_TIMEOUT_S)
 Serve = Callable[[Exchange], None]
 
 
@@ -42,8 +33,9 @@ class Server:
     """Owns all connections of one listening socket. `serve` is called for each request and must see to it that
     the exchange is answered."""
 
-    def __init__(self, serve: Serve, *, boot: str) -> None:
+    def __init__(self, serve: Serve, *, boot: str, per_address_max: int | None = None) -> None:
         self.serve = serve
+        self.crowd = Crowd(per_address_max=per_address_max)
         self.heads = Heads(boot, formatdate(usegmt=True))
         self.connections: set[Connection] = set()
         self.second = 0  # coarse clock, advanced by the sweep
@@ -92,34 +84,17 @@ class Server:
 
 
 class Connection(asyncio.Protocol):
-    __slots__ = (
-        "_body",
-        "_body_more",
-        "_current",
-        "_head_bytes",
-        "_headers",
-        "_is_advancing",
-        "_is_clogged",
-        "_is_closing",
-        "_is_paused",
-        "_is_split",
-        "_owes_continue",
-        "_pairs",
-        "_parser",
-        "_phase",
-        "_queue",
-        "_refusal",
-        "_server",
-        "_since",
-        "_target",
-        "_transport",
-        "heads",
+    __slots__ = tuple(
+        "_body _body_more _current _head_bytes _headers _is_advancing _is_clogged _is_closing _is_paused _is_split "
+        "_owes_continue _pairs _parser _peer _phase _queue _received _refusal _server _since _target _transport "
+        "heads".split()
     )
 
     def __init__(self, server: Server) -> None:
         self._server = server
         self._parser = httptools.HttpRequestParser(self)
         self._transport: asyncio.Transport
+        self._peer = ""
         self.heads = server.heads
         # the request being read
         self._phase = _IDLE
@@ -131,8 +106,9 @@ class Connection(asyncio.Protocol):
         self._head_bytes = 0  # counted only then
         self._body = b""
         self._body_more: bytearray | None = None  # when the body comes in more than one piece
+        self._received = 0  # bytes on the wire, beginning with the piece that ended the head
         self._owes_continue = False
-        self._refusal: tuple[int, str] | None = None
+        self._refusal: refusals.Refusal | None = None
         # requests that are complete
         self._current: Exchange | None = None
         self._queue: deque[Exchange] = deque()
@@ -145,16 +121,27 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        if self._server.is_draining or len(self._server.connections) >= CONNECTIONS_MAX:
+        if self._server.is_draining or len(self._server.connections) >= bounds.CONNECTIONS_MAX:
             self._transport.abort()
             return
-        self._transport.set_write_buffer_limits(high=UNSENT_BYTES_MAX)
+        address = transport.get_extra_info("peername")
+        peer = str(address[0]) if address else ""
+        if not self._server.crowd.enter(peer):
+            crowded = refusals.CROWDED
+            self._transport.write(self.heads.build(crowded[0], refusals.body(crowded), is_last=True, is_head=False))
+            self._close()
+            return
+        self._peer = peer
+        self._transport.set_write_buffer_limits(high=bounds.UNSENT_BYTES_MAX)
         self._server.connections.add(self)
 
     def connection_lost(self, _: Exception | None) -> None:
-        self._server.connections.discard(self)
+        if self in self._server.connections:
+            self._server.connections.discard(self)
+            self._server.crowd.leave(self._peer)
         self._is_closing = True
         self._queue.clear()
+        self._forget_body()
         exchange, self._current = self._current, None
         if exchange is not None:
             exchange.is_gone = True
@@ -172,9 +159,11 @@ class Connection(asyncio.Protocol):
         except httptools.HttpParserUpgrade:
             pass  # refused when its head was complete
         except httptools.HttpParserError as problem:
-            self._refuse(400, f"The request is not HTTP/1.1: {problem}")
+            self._refuse((400, f"The request is not HTTP/1.1: {problem}"))
         if self._phase == _HEAD:
             self._split_head(len(data))
+        elif self._phase == _BODY:
+            self._split_body(len(data))
         if self._refusal is not None:
             self._queue_refusal()
         if self._queue:
@@ -189,7 +178,15 @@ class Connection(asyncio.Protocol):
             self._head_bytes += length
         self._is_split = True
         if self._head_bytes > HEAD_BYTES_MAX:
-            self._refuse(431, _LONG_HEAD)
+            self._refuse(refusals.LONG_HEAD)
+
+    def _split_body(self, length: int) -> None:
+        """A body that is not complete yet. The marks of its chunks count as well."""
+        if self._pairs:
+            self._refuse(refusals.TRAILERS)
+        self._received += length
+        if self._received > bounds.WIRE_BYTES_MAX:
+            self._refuse(refusals.LONG_BODY)
 
     def pause_writing(self) -> None:
         self._is_clogged = True
@@ -204,13 +201,13 @@ class Connection(asyncio.Protocol):
         """Cuts a client that does not read; closes one that does not finish its request, or is idle."""
         waited = self._server.second - self._since
         if self._is_clogged:
-            if waited > UNREAD_TIMEOUT_S:
+            if waited > bounds.UNREAD_TIMEOUT_S:
                 self.abort()
-        elif self._current is None and waited > _TIMEOUT_S[self._phase]:
+        elif self._current is None and waited > _TIMEOUT_S[self._phase] + self._received // bounds.BODY_BYTES_PER_S_MIN:
             if self._phase in (_IDLE, _LINGER):
                 self.abort()
             else:
-                self._refuse(408, "The request did not arrive in time.")
+                self._refuse(refusals.LATE)
                 self._queue_refusal()
                 self._advance()
 
@@ -231,12 +228,13 @@ class Connection(asyncio.Protocol):
     # the parser
 
     def on_url(self, url: bytes) -> None:
-        """The first sign of a request."""
-        self._phase = _HEAD
-        self._since = self._server.second
+        """The first sign of a request. A target may come in pieces."""
+        if self._phase != _HEAD:
+            self._phase = _HEAD
+            self._since = self._server.second
         self._target += url
         if len(self._target) > HEAD_BYTES_MAX:
-            self._refuse(431, _LONG_HEAD)
+            self._refuse(refusals.LONG_HEAD)
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self._pairs.append((name, value))
@@ -249,26 +247,33 @@ class Connection(asyncio.Protocol):
             self._check_head(pairs)
         length = headers.get(b"content-length", b"")
         if len(length) > 6 and int(length) > BODY_BYTES_MAX:
-            self._refuse(413, _LONG_BODY)
+            self._refuse(refusals.LONG_BODY)
+        if not self._target.startswith(b"/"):
+            self._read_url()
+        if b"transfer-encoding" in headers and not head.is_chunked(self._headers, self._parser.get_http_version()):
+            self._refuse(refusals.CODING)
         if b"upgrade" in headers and self._parser.should_upgrade():
-            self._refuse(400, "This server speaks HTTP/1.1 only; send the request without the header Upgrade.")
+            self._refuse(refusals.UPGRADE)
         if b"expect" in headers and self._refusal is None:
             self._expect(headers[b"expect"])
 
-    def _check_head(self, pairs: list[tuple[bytes, bytes]]) -> None:
+    def _check_head(self, pairs: head.Pairs) -> None:
         """What a usual head need not be asked: its length, and headers that come twice."""
-        if len(pairs) > HEADERS_MAX or sum(len(name) + len(value) for name, value in pairs) > HEAD_BYTES_MAX:
-            self._refuse(431, _LONG_HEAD)
-        joined: dict[bytes, bytes] = {}
-        for name, value in pairs:
-            before = joined.get(name.lower())
-            joined[name.lower()] = value if before is None else before + b"," + value
-        self._headers = joined
+        if head.is_long(pairs):
+            self._refuse(refusals.LONG_HEAD)
+        if head.names_two_hosts(pairs):
+            self._refuse(refusals.TWO_HOSTS)
+        self._headers = head.join(pairs)
         self._is_split, self._head_bytes = False, 0
+
+    def _read_url(self) -> None:
+        self._target = head.path_of(self._target, self._headers.get(b"host"))
+        if not self._target:
+            self._refuse(refusals.TARGET)
 
     def _expect(self, expectation: bytes) -> None:
         if expectation.lower() != b"100-continue":
-            self._refuse(417, "The only expectation that is met is 100-continue.")
+            self._refuse(refusals.EXPECTATION)
         else:
             self._owes_continue = True
             self._advance()
@@ -280,14 +285,25 @@ class Connection(asyncio.Protocol):
             self._body = body
 
     def _grow_body(self, body: bytes) -> None:
+        if self._refusal is not None:
+            return
         if self._body_more is None:
             self._body_more = bytearray(self._body)
+            self._server.crowd.hold(len(self._body))
         self._body_more += body
+        if not self._server.crowd.hold(len(body)):
+            self._refuse(refusals.FULL)
         if len(self._body_more) > BODY_BYTES_MAX:
+            self._refuse(refusals.LONG_BODY)
+
+    def _forget_body(self) -> None:
+        if self._body_more is not None:
+            self._server.crowd.release(len(self._body_more))
             self._body_more = None
-            self._refuse(413, _LONG_BODY)
 
     def on_message_complete(self) -> None:
+        if self._pairs:
+            self._refuse(refusals.TRAILERS)
         if self._refusal is not None:
             return
         parser = self._parser
@@ -297,18 +313,20 @@ class Connection(asyncio.Protocol):
         self._queue.append(Exchange(self, method, self._target, self._headers, body, is_last=is_last))
         self._phase = _IDLE
         self._target = self._body = b""
-        self._body_more = None
+        self._received = 0
+        if self._body_more is not None:
+            self._forget_body()
         self._owes_continue = False
 
-    def _refuse(self, status: int, text: str) -> None:
+    def _refuse(self, refusal: refusals.Refusal) -> None:
         """Nothing after this is read; the refusal itself waits its turn."""
-        if self._refusal is None:
-            self._refusal = (status, text)
+        self._refusal = self._refusal or refusal
 
     # exchanges
 
     def _queue_refusal(self) -> None:
         """An exchange without a method stands for the refusal."""
+        self._forget_body()
         self._queue.append(Exchange(self, b"", b"", {}, b"", is_last=True))
         self._pause()
 
@@ -345,8 +363,7 @@ class Connection(asyncio.Protocol):
 
     def _answer_refusal(self, exchange: Exchange) -> None:
         assert self._refusal is not None
-        status, text = self._refusal
-        exchange.answer_with(status, b'{"message":"%b"}' % text.replace('"', "'").encode())
+        exchange.answer_with(self._refusal[0], refusals.body(self._refusal))
 
     def deliver(self, exchange: Exchange, answer: bytes) -> None:
         if exchange is not self._current:
@@ -361,8 +378,7 @@ class Connection(asyncio.Protocol):
             self._advance()
 
     def peer(self) -> str:
-        address = self._transport.get_extra_info("peername")
-        return str(address[0]) if address else ""
+        return self._peer
 
     def _finish(self) -> None:
         """The last answer is written. After a refusal the client may still be sending."""

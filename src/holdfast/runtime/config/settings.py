@@ -109,6 +109,12 @@ class Limits:
     action: Rate | None = _set(
         None, kinds.optional(kinds.RATE), "Requests of one account for one action.", flag="--limit action="
     )
+    connections_per_address: int | None = _set(
+        None,
+        kinds.optional(kinds.integer(1, 20_000)),
+        "Connections of one client address. None: 1000, and from loopback addresses as many as there are.",
+        flag="--connections-per-address",
+    )
 
 
 @dataclass(frozen=True, slots=True)

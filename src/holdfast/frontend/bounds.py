@@ -1,0 +1,73 @@
+"""What a client may cost before anybody knows who it is. Each bound is one line, with its reason.
+
+`Crowd` counts what single connections cannot know: how many come from one address, and how much memory all unfinished
+requests take together.
+"""
+
+import ipaddress
+
+HEAD_BYTES_MAX = 16_384  # request line and headers; SigV4 with a session token needs about 3 KiB
+HEADERS_MAX = 64
+BODY_BYTES_MAX = 8_388_608  # a batch of 1 MiB, every character escaped as \uXXXX, fits
+WIRE_BYTES_MAX = BODY_BYTES_MAX + 524_288  # the same with the marks of its chunks, and what came in one read with it
+CONNECTIONS_MAX = 20_000
+CONNECTIONS_PER_ADDRESS_MAX = 1000  # a loopback address may have them all: proxies and tests are there
+UNFINISHED_BYTES_MAX = 268_435_456  # bodies that are still arriving, of all connections together
+UNSENT_BYTES_MAX = 262_144  # an answer in the socket's buffer; more than this pauses the connection
+
+HEAD_TIMEOUT_S = 15  # from the first byte of a request to the end of its head
+BODY_GRACE_S = 15  # then a body must have come at this rate since the first byte of its request
+BODY_BYTES_PER_S_MIN = 8192  # 64 kbit/s
+IDLE_TIMEOUT_S = 300  # clients keep their connections for some minutes
+UNREAD_TIMEOUT_S = 20  # a client that does not read its answer for so long is cut
+LINGER_TIMEOUT_S = 3  # after a refusal: so long unread bytes are thrown away, else they would destroy the answer
+
+
+class Crowd:
+    """All clients of one listening socket. `per_address_max`: None keeps CONNECTIONS_PER_ADDRESS_MAX and spares
+    loopback addresses; a number is for all."""
+
+    def __init__(self, *, per_address_max: int | None = None) -> None:
+        self._per_address_max = CONNECTIONS_PER_ADDRESS_MAX if per_address_max is None else per_address_max
+        self._spares_loopback = per_address_max is None
+        self._connections: dict[str, int] = {}  # by address
+        self._unfinished_bytes = 0
+
+    def enter(self, address: str) -> bool:
+        """Whether one more connection from there is welcome. If so, `leave` follows."""
+        origin = _origin(address)
+        present = self._connections.get(origin, 0)
+        if present >= self._per_address_max and not (self._spares_loopback and _is_loopback(address)):
+            return False
+        self._connections[origin] = present + 1
+        return True
+
+    def leave(self, address: str) -> None:
+        origin = _origin(address)
+        left = self._connections[origin] - 1
+        if left:
+            self._connections[origin] = left
+        else:
+            del self._connections[origin]
+
+    def hold(self, length: int) -> bool:
+        """Whether there is room for so many bytes more of an unfinished body. They are counted in any case."""
+        self._unfinished_bytes += length
+        return self._unfinished_bytes <= UNFINISHED_BYTES_MAX
+
+    def release(self, length: int) -> None:
+        self._unfinished_bytes -= length
+
+
+def _origin(address: str) -> str:
+    """Whom an address stands for: an IPv6 client has all of its /64 to choose from."""
+    if ":" not in address:
+        return address
+    parsed = ipaddress.IPv6Address(address.partition("%")[0])
+    return str(parsed.ipv4_mapped or ipaddress.IPv6Network((parsed, 64), strict=False))
+
+
+def _is_loopback(address: str) -> bool:
+    parsed = ipaddress.ip_address(address.partition("%")[0]) if address else None
+    mapped = parsed.ipv4_mapped if isinstance(parsed, ipaddress.IPv6Address) else None
+    return parsed is not None and (mapped or parsed).is_loopback
