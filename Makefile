@@ -40,8 +40,8 @@ $(READY): pyproject.toml requirements.lock
 	$$install --no-deps --no-build-isolation -e .
 	@touch $@
 
-setup-compat: setup # older clients, each in its own environment in the user's cache folder; tests do it too
-	$(BIN)/python -m tests.process.query_client
+setup-compat: setup # foreign clients, each in its own environment in the user's cache folder; tests do it too
+	$(BIN)/python -m tests.compat.environments
 
 run: setup ## serve SQS on 127.0.0.1:9324, messages in ./data
 	$(BIN)/holdfast serve --data ./data --listen 127.0.0.1:9324

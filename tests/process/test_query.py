@@ -1,22 +1,18 @@
-"""The Query dialect on a real server: an SDK of 2023, unchanged, and requests as one types them."""
+"""The Query dialect on a real server: requests as one types them. tests/compat has an SDK that speaks it."""
 
 import json
-import subprocess
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 from xml.etree import ElementTree
 
 import pytest
 
-from tests.process import query_client, query_script
-from tests.process.server import Running, environment, running
+from tests.process.server import Running, running
 
 SPACE = "{http://queue.amazonaws.com/doc/2012-11-05/}"
-SCRIPT = Path(__file__).with_name("query_script.py")
 
 
 @pytest.fixture(scope="module")
@@ -50,24 +46,6 @@ def ask(url: str, *, method: str = "GET", accept: str = "*/*", **parameters: str
 
 def code(reply: tuple[int, bytes]) -> tuple[int, str | None]:
     return reply[0], ElementTree.fromstring(reply[1]).findtext(f"{SPACE}Error/{SPACE}Code")
-
-
-def test_boto3_of_2023_works_unchanged(server: Running) -> None:
-    try:
-        python = query_client.python()
-    except query_client.NotAvailable as problem:
-        pytest.skip(f"THE QUERY DIALECT IS NOT TESTED WITH AN SDK: {problem}")
-    surroundings = {name: value for name, value in environment().items() if name != "PYTHONPATH"}
-    done = subprocess.run(
-        [str(python), "-W", "ignore", str(SCRIPT), server.endpoint],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        env=surroundings,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.split() == [test.__name__ for test in query_script.TESTS]
 
 
 def test_a_queue_url_answers_get_and_post(url: str) -> None:

@@ -1,16 +1,15 @@
-"""Runs in the environment of query_client.py: boto3 of 2023 against the endpoint in argv[1]. Each function is a test;
-it prints the names of those that passed, and a traceback for the first one that did not.
-"""
+"""The last boto3 that spoke Query, with the environment variables that `holdfast env` prints."""
 
 import hashlib
 import json
-import sys
 from typing import Any
 
 import boto3
 import botocore
 from botocore.config import Config
 from botocore.exceptions import ClientError
+
+from tests.compat.clients import checks
 
 ODD = "a+b & c=d%41 <x>]]>\r\n\r\t\"quoted\" 'and' \\ \u00e9\u2028\U0001f41f"
 ATTRIBUTES = {
@@ -144,7 +143,7 @@ def refusals_have_their_codes(sqs: Any) -> None:
     assert text == "The specified queue does not exist for this wsdl version.", text
 
 
-TESTS = (
+CHECKS = (
     a_queue_is_created_found_and_listed,
     a_message_comes_back_as_it_was_sent,
     batches_succeed_and_fail_by_entry,
@@ -156,15 +155,6 @@ TESTS = (
 
 if __name__ == "__main__":
     assert botocore.__version__ == "1.31.80", botocore.__version__
-    client = boto3.client(
-        "sqs",
-        endpoint_url=sys.argv[1],
-        region_name="us-east-1",
-        aws_access_key_id="any",
-        aws_secret_access_key="any",
-        config=Config(retries={"total_max_attempts": 1}, connect_timeout=5, read_timeout=30),
-    )
+    client = boto3.client("sqs", config=Config(retries={"total_max_attempts": 1}, connect_timeout=5, read_timeout=30))
     assert client.meta.service_model.metadata["protocol"] == "query"
-    for test in TESTS:
-        test(client)
-        print(test.__name__, flush=True)
+    checks.run(CHECKS, client)
