@@ -3,7 +3,6 @@
 import asyncio
 import fcntl
 import os
-import traceback
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -21,7 +20,7 @@ from holdfast.core.recovery import recover
 from holdfast.core.shard import Shard
 from holdfast.core.types import Address, ShardId
 from holdfast.runtime.crypto import MasterKey
-from holdfast.runtime.logs import say
+from holdfast.runtime.logs import log
 from holdfast.runtime.rpc import Call
 
 EXIT_DISK = 74  # EX_IOERR
@@ -47,9 +46,9 @@ def lock_folder(root: Path) -> int:
 def stop_now(problem: BaseException) -> NoReturn:
     """The disk or the log cannot be trusted any more: nothing else may be said to anybody."""
     try:
-        if not isinstance(problem, OSError | HoldfastError):  # a mistake of ours: show where
-            traceback.print_exception(problem)
-        say(f"stopped at once; what was not durable has not been acknowledged. {type(problem).__name__}: {problem}")
+        # What the system or the log says can be told; the text of a mistake of ours may quote a message.
+        reason = str(problem) if isinstance(problem, OSError | HoldfastError) else "a mistake in Holdfast"
+        log.critical("stopped at once; what was not durable has not been acknowledged", reason=reason, problem=problem)
     finally:
         os._exit(EXIT_DISK)
 
@@ -67,11 +66,12 @@ class Host:
         self._reading = ThreadPoolExecutor(1, thread_name_prefix="holdfast-reader")
         self._maintaining = ThreadPoolExecutor(1, thread_name_prefix="holdfast-maintenance")
 
-    def open(self, shards: Sequence[ShardId]) -> list[str]:
-        """Recovers the shards, one after the other, in this thread. Answers lines worth telling."""
-        return [line for shard in shards for line in self._open_shard(shard)]
+    def open(self, shards: Sequence[ShardId]) -> None:
+        """Recovers the shards, one after the other, in this thread."""
+        for shard in shards:
+            self._open_shard(shard)
 
-    def _open_shard(self, shard: ShardId) -> list[str]:
+    def _open_shard(self, shard: ShardId) -> None:
         root = self._root / f"{shard:04d}"
         make_folders(root)
         disk = Disk(root)
@@ -92,12 +92,12 @@ class Host:
         lead.on_turn = upkeep.every_turn
         self._upkeeps.append(upkeep)
         self._leads[shard] = lead
-        lines = [f"shard {shard}: {recovered.replayed} records replayed"] if recovered.replayed else []
+        if recovered.replayed:
+            log.info("shard recovered", shard=shard, records=recovered.replayed)
         if recovered.torn_bytes:
-            lines.append(
-                f"shard {shard}: a torn end of {recovered.torn_bytes} bytes was cut off and kept in quarantine/"
+            log.warning(
+                "a torn end of the log was cut off and kept in quarantine/", shard=shard, bytes=recovered.torn_bytes
             )
-        return lines
 
     def submit(self, shard: ShardId, command: Command, call: Call, wait_s: int = 0) -> None:
         lead = self._leads.get(shard)

@@ -26,7 +26,7 @@ from holdfast.core.segment_files import prepare_segment
 from holdfast.core.snapshot import Advanced, remove_old
 from holdfast.core.types import Lsn
 from holdfast.runtime.crypto import MasterKey
-from holdfast.runtime.logs import say
+from holdfast.runtime.logs import log
 
 LOOK_EVERY_S = 1.0
 RETRY_AFTER_S = 5.0  # a full disk is tried again
@@ -111,7 +111,7 @@ class Upkeep:
         is_made = await self._in_thread(prepare_segment(number, key=key, size=SEGMENT_BYTES))
         self._journal.end_spare(cipher if is_made else None)
         if not is_made:
-            say("no space for the next segment; new messages will be refused soon")
+            log.warning("no space for the next segment; new messages will be refused soon")
             await asyncio.sleep(RETRY_AFTER_S)
         self._is_waiting = False
 
@@ -130,7 +130,7 @@ class Upkeep:
         except OSError as problem:
             if problem.errno != errno.ENOSPC:
                 raise
-            say("no space for an index or snapshot; trying again later")
+            log.warning("no space for an index or snapshot; trying again later")
             await asyncio.sleep(RETRY_AFTER_S)
         self._is_looking = False
 

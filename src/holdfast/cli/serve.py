@@ -32,9 +32,11 @@ from holdfast.frontend.reach import Reach
 from holdfast.frontend.server import Server
 from holdfast.frontend.service import Service
 from holdfast.protocol.names import Site
+from holdfast.runtime import logs
 from holdfast.runtime.config.loading import Loaded
 from holdfast.runtime.config.settings import Config
 from holdfast.runtime.crypto import KeyFileError
+from holdfast.runtime.logs import log
 from holdfast.stores.identities import Credentials, Identities, IdentityError
 from holdfast.stores.sqlite import Catalogue, CatalogueError
 
@@ -48,6 +50,7 @@ def run(loaded: Loaded) -> None:
     """Serves until SIGTERM or SIGINT."""
     if not __debug__:
         raise StartError("Python runs with -O, which removes the checks that protect messages. Start it without.")
+    logs.configure(loaded.config.log.style, loaded.config.log.level)
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     _raise_file_limit()
     try:
@@ -94,8 +97,7 @@ async def _serve(config: Config, data: Path) -> None:
     host = Host(data / "shards", keys.master)
     shards = [ShardId(number) for number in range(1, config.server.shards + 1)]
     rows = catalogue.queues()
-    for line in host.open(sorted({*shards, *_shards_on_disk(data)})):
-        print(line, flush=True)
+    host.open(sorted({*shards, *_shards_on_disk(data)}))
     directory = Directory(site, receipt_key=keys.receipt)
     directory.load(rows, catalogue.former_lanes())
     reach = _reach(config)
@@ -155,9 +157,11 @@ async def _listen(config: Config, server: Server, data: Path, root: Credentials 
     except OSError as problem:
         reason = os.strerror(problem.errno or 0)
         raise StartError(f"{listen} cannot be listened on: {reason}. Choose another address with --listen.") from None
+    listen = listen._replace(port=port)
+    log.info("serving", endpoint=url(listen), data=str(data), account=config.server.account)
     Announcement(
         data,
-        listen._replace(port=port),
+        listen,
         config.server.account,
         config.server.region,
         is_open=not config.auth.enabled,
@@ -182,17 +186,17 @@ def _settle_collector() -> None:
 
 
 async def _drain(server: Server, host: Host) -> None:
-    print("stopping: requests in flight are finished", flush=True)
+    log.info("stopping; requests in flight are finished")
     server.drain()
     try:
         async with asyncio.timeout(DRAIN_S):
             await host.drain()
             await server.wait_empty()
     except TimeoutError:
-        print("some clients did not take their answers in time", flush=True)
+        log.warning("some clients did not take their answers in time")
     server.stop()
     await host.close()
-    print("stopped", flush=True)
+    log.info("stopped")
 
 
 def _boot() -> str:

@@ -19,7 +19,7 @@ from holdfast.frontend.exchange import Exchange
 from holdfast.frontend.forward import fail, refuse
 from holdfast.frontend.locate import Directory, Queue, name_of
 from holdfast.protocol import actions, attributes
-from holdfast.runtime.logs import say
+from holdfast.runtime.logs import log
 from holdfast.runtime.rpc import Backend, Call, Letter
 from holdfast.stores.sqlite import Catalogue, QueueRow
 
@@ -149,4 +149,4 @@ class Changes:
             for first in range(0, len(rows), RECONCILED_AT_ONCE):
                 await asyncio.gather(*(self.configure(row) for row in rows[first : first + RECONCILED_AT_ONCE]))
         except ServiceUnavailable as problem:  # a full disk must not keep consumers from their messages
-            say(f"queues were not compared with the catalogue: {problem.message}")
+            log.warning("queues were not compared with the catalogue", reason=problem.message)

@@ -4,7 +4,6 @@ A Call is the token that travels with a command. It is no task and no future: th
 """
 
 import sys
-import traceback
 from collections.abc import Callable, Sequence
 
 from holdfast.core import receipt
@@ -16,6 +15,7 @@ from holdfast.frontend.locate import Queue
 from holdfast.protocol import json, receives
 from holdfast.protocol.messages import Parcel
 from holdfast.protocol.receives import Handed, View
+from holdfast.runtime.logs import log
 from holdfast.runtime.rpc import Backend, Call, Letter, Receiver
 
 
@@ -25,7 +25,7 @@ class InternalFailure(HoldfastError):
 
 def fail(exchange: Exchange) -> None:
     """The answer to a mistake of ours, which is being handled: one request must not end the others."""
-    traceback.print_exc(file=sys.stderr)
+    log.error("a request failed, by a mistake in Holdfast", problem=sys.exception())
     exchange.is_last = True
     refuse(exchange, InternalFailure())
 

@@ -118,6 +118,19 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
+class Log:
+    style: str = _set(
+        "auto",
+        kinds.choice("auto", "pretty", "json"),
+        "Pretty for people, json for machines; auto: pretty on a terminal.",
+        flag="--log-style",
+    )
+    level: str = _set(
+        "info", kinds.choice("debug", "info", "warning", "error"), "The least that is logged.", flag="--log-level"
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class Config:
     """The order of sections is that of the example file."""
 
@@ -125,6 +138,7 @@ class Config:
     auth: Auth = Auth()
     proxy: Proxy = Proxy()
     limits: Limits = Limits()
+    log: Log = Log()
 
 
 SECTIONS: dict[str, type[Any]] = {each.name: type(each.default) for each in fields(Config)}
@@ -133,6 +147,7 @@ EXPLANATIONS = {
     "auth": "Who may ask. docs/SECURITY.md",
     "proxy": "Behind a load balancer or another name.",
     "limits": "How fast requests may come; more is refused with RequestThrottled. None: as fast as they like.",
+    "log": "What the process says about itself, on standard error. Never bodies or secrets.",
 }
 
 
