@@ -290,3 +290,35 @@ def test_needs_of_a_dropped_lane_end_with_a_refusal() -> None:
     lead.primary._asked.clear()
     lead.load()
     assert isinstance(dict(lead.sync())["r"], QueueDoesNotExist)
+
+
+# --- time ---------------------------------------------------------------------------------------------
+
+
+def test_a_long_backlog_that_has_expired_goes_without_waiting_for_the_next_second() -> None:
+    lead = Lead(LaneConfig(retention_s=60))
+    for number in range(3000):
+        lead.send(b"%d" % number)
+    lead.sync()
+    lead.time = 61
+    steps = 0
+    while (deadline := lead.primary.deadline()) is not None and deadline <= lead.own:
+        lead.sync()
+        lead.load()
+        steps += 1
+        assert steps < 100, "it never comes to rest"
+    assert lead.primary.shard.lanes[LANE].count == 0
+    assert steps > 3, "one step has a bound"
+
+
+def test_who_asks_in_the_moment_when_a_lease_ends_does_not_overtake_who_waits() -> None:
+    lead = Lead()
+    lead.send(b"a")
+    lead.sync()
+    lead.ask(c.Receive(LANE, 1, 10), "first")
+    lead.sync()
+    lead.ask(c.Receive(LANE, 1, 10), "waits", wait_s=20)
+    lead.sync()
+    lead.time = 10
+    lead.ask(c.Receive(LANE, 1, 10), "late")
+    assert bodies(lead, lead.sync()) == {"waits": [b"a"], "late": []}

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 INDEXES_MAX: Final = 4  # of sealed segments in memory
 LOADS_MAX: Final = 200  # indexes one question may need; more means that it is never answered
+TURNS_MAX: Final = 4000  # of a loop in a second; more means that it spins
 CHORES_EVERY: Final = 150 * MS
 RETRY: Final = SECOND  # a full disk is tried again
 
@@ -59,6 +60,7 @@ class Runner:
         self._ciphers: dict[str, Cipher] = {}
         self._internal: list[tuple[Command, Any]] = []
         self._is_waking = False
+        self._turns = self._second = 0  # turns in the current second
         self._is_handing = False
         self._is_sparing = False
         self._alarm_at = 0
@@ -103,6 +105,7 @@ class Runner:
 
     def _turn(self) -> None:
         self._is_waking = False
+        self._count_turn()
         own, wall = self.time.now(), self.host.clock.wall()
         primary = self.primary
         inbox, self.inbox = self.inbox, []
@@ -116,6 +119,13 @@ class Runner:
         primary.tick(own, wall)
         self._flush()
         self._after()
+
+    def _count_turn(self) -> None:
+        second = self.world.now // SECOND
+        self._turns = self._turns + 1 if second == self._second else 1
+        self._second = second
+        if self._turns > TURNS_MAX:
+            raise Violation("liveness", f"the loop of shard {self.shard} spins; it is due at {self.primary.deadline()}")
 
     def tell(self, command: Command, token: Any) -> None:
         """A command from inside the host."""

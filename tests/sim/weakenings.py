@@ -289,6 +289,14 @@ def _at_start(change: Callable[[Any], None]) -> None:
             change(lane)
 
 
+def tick_never_rests() -> None:
+    """something is due at once, always, once a lane was looked after"""
+
+    @instead(Primary, "deadline")
+    def _(deadline: Any, self: Any) -> Instant | None:
+        return self.shard.now if self._ticked else deadline(self)  # type: ignore[no-any-return]
+
+
 WEAKENINGS: Final[dict[str, Callable[[], None]]] = {
     function.__name__.replace("_", "-"): function
     for function in (
@@ -313,5 +321,6 @@ WEAKENINGS: Final[dict[str, Callable[[], None]]] = {
         dedup_forgotten,
         sequence_restarts,
         leases_forgotten,
+        tick_never_rests,
     )
 }

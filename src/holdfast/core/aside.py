@@ -9,6 +9,7 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from heapq import heappop, heappush
 
+from holdfast.core.limits import TIMER_STEP
 from holdfast.core.types import Header, Instant, Lsn, Seq
 from holdfast.core.wheel import NEVER, on_grid
 
@@ -55,6 +56,13 @@ class Maturing:
         return first, count
 
 
+def due_of(header: Header) -> Instant:
+    """The grid point at which it becomes visible: never before its time, but at once when it has no delay."""
+    if header.visible_at <= header.time:
+        return Instant(header.visible_at // TIMER_STEP * TIMER_STEP)
+    return on_grid(header.visible_at)
+
+
 class Aside:
     __slots__ = ("_buckets", "_dues", "count", "ripe")
 
@@ -68,7 +76,7 @@ class Aside:
         return bool(self._buckets)
 
     def add(self, header: Header) -> None:
-        due = on_grid(header.visible_at)
+        due = due_of(header)
         bucket = self._buckets.get(due)
         if bucket is None:
             bucket = self._buckets[due] = array("Q")
@@ -117,9 +125,8 @@ class Aside:
         for due in sorted(self._buckets):
             yield from self._headers(due)
 
-    def find(self, seq: Seq, visible_at: Instant) -> Header | None:
-        due = on_grid(visible_at)
-        at = self._place(due, seq)
+    def find(self, header: Header) -> Header | None:
+        due, at = self._find(header)
         return None if at < 0 else self._header(self._buckets[due], at, due)
 
     def search(self, seq: Seq) -> Header | None:
@@ -131,8 +138,7 @@ class Aside:
 
     def remove(self, header: Header) -> None:
         """O(messages that become visible at the same grid point), by a memory move."""
-        due = on_grid(header.visible_at)
-        at = self._place(due, header.seq)
+        due, at = self._find(header)
         bucket = self._buckets[due]
         del bucket[at : at + _STRIDE]
         if due not in self.ripe:
@@ -142,8 +148,15 @@ class Aside:
             self.ripe.pop(due, None)
 
     def relocate(self, header: Header, at: Lsn) -> None:
-        due = on_grid(header.visible_at)
-        self._buckets[due][self._place(due, header.seq) + 3] = at
+        due, place = self._find(header)
+        self._buckets[due][place + 3] = at
+
+    def _find(self, header: Header) -> tuple[Instant, int]:
+        """Where it is; -1: nowhere. Logs and snapshots from before the law of `due_of` round a delay of zero up."""
+        for due in (due_of(header), on_grid(header.visible_at), Instant(header.time // TIMER_STEP * TIMER_STEP)):
+            if (at := self._place(due, header.seq)) >= 0:
+                return due, at
+        return Instant(0), -1
 
     def _place(self, due: Instant, seq: Seq) -> int:
         bucket = self._buckets.get(due)

@@ -37,7 +37,7 @@ from holdfast.core.outbox import Entry, hand_over
 from holdfast.core.poll import Polls, Waiter
 from holdfast.core.record import Message
 from holdfast.core.shard import Shard
-from holdfast.core.types import Header, Instant, Lsn, Seq, ShardId, WallMs
+from holdfast.core.types import Header, Instant, LaneId, Lsn, Seq, ShardId, WallMs
 
 Reply = tuple[Any, Answer | HoldfastError]
 
@@ -80,6 +80,8 @@ class Primary:
             self._ready.append((token, Overloaded()))
             return
         self._open(own, wall)
+        if self.shard.stirred and type(command) is Receive and command.lane in self.shard.stirred:
+            self._serve_lane(command.lane)  # who waits was here first
         self._decide(command, token, wait_s)
 
     def _open(self, own: Instant, wall: WallMs) -> None:
@@ -159,10 +161,13 @@ class Primary:
     def _serve_waiters(self) -> None:
         """Lanes where something may have become visible: their waiters, oldest first, until one finds nothing."""
         for lane_id in list(self.shard.stirred):
-            del self.shard.stirred[lane_id]
-            while (waiter := self.polls.first(lane_id)) is not None:
-                if not self._serve(waiter):
-                    break
+            self._serve_lane(lane_id)
+
+    def _serve_lane(self, lane_id: LaneId) -> None:
+        del self.shard.stirred[lane_id]
+        while (waiter := self.polls.first(lane_id)) is not None:
+            if not self._serve(waiter):
+                break
 
     def _serve(self, waiter: Waiter) -> bool:
         """False: there is nothing for this one, so neither for the next."""
@@ -192,12 +197,19 @@ class Primary:
             self._open(own, wall)
             if own - self._ticked >= TICK_INTERVAL:
                 self._ticked = own
-                self._decide(Tick(), None, 0)
+                self._look_after_lanes()
             for waiter in self.polls.expired(self.shard.now):
                 self._finish(waiter, EMPTY_DELIVERY)
         if self.shard.stirred:
             self._open(own, wall)
             self._serve_waiters()
+
+    def _look_after_lanes(self) -> None:
+        """One step. While it removes what has expired and there is more, the next is due at once."""
+        before = self.shard.lsn
+        self._decide(Tick(), None, 0)
+        if self.shard.lsn != before and self.shard.has_expired():
+            self._ticked = Instant(self._ticked - TICK_INTERVAL)
 
     def _is_due(self, own: Instant) -> bool:
         deadline = self.deadline()
@@ -249,7 +261,10 @@ class Primary:
         self.shard.load(need, headers, upto)
         self._open(own, wall)
         for command, token, wait_s in waiting:
-            self._decide(command, token, wait_s)
+            if type(command) is Tick:
+                self._look_after_lanes()
+            else:
+                self._decide(command, token, wait_s)
         if self.polls.has(need.lane):
             self.shard.stirred[need.lane] = None
             self._serve_waiters()

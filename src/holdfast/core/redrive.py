@@ -83,10 +83,20 @@ def decide_task(lane: Lane, moment: Moment, departures: Departures) -> list[Reco
             if record is None or len(records) == allowance or isinstance(record, TaskEnded):
                 break
     else:
-        if not records and task.moved == task.departed:
+        is_over = not records and task.moved == task.departed
+        if is_over and not (lane.is_fifo and _has_waiting(lane, task.last)):
             return [TaskEnded(lane.lane, COMPLETED, "")]
     found.close()  # type: ignore[attr-defined]
     return records
+
+
+def _has_waiting(lane: Lane, last: Seq) -> bool:
+    """FIFO: messages that are not in flight themselves, behind one of their group that is. O(leases) if there are."""
+    if lane.backlog.count and lane.backlog.floor() <= last:
+        return True
+    return len(lane.leases) > lane.in_flight and any(
+        seq <= last and not lease.until for seq, lease in lane.leases.items()
+    )
 
 
 def _move(lane: Lane, candidate: Candidate, moment: Moment, departures: Departures) -> Record | None:

@@ -106,6 +106,11 @@ class Shard(Replicated):
                     self.set_alarm(lane)  # what was due is gone; the next may be due later
         return tuple(records), c.DONE
 
+    def has_expired(self) -> bool:
+        """Does a tick that has just written leave messages whose time is over? O(lanes with chores)."""
+        lanes = (self.lanes.get(lane_id) for lane_id in self.chores)
+        return any(lane is not None and (lane.overdue or lane.next_expiry() <= self.now) for lane in lanes)
+
     # Headers that are not in memory
 
     def load(self, need: c.Need, headers: Sequence[Header], upto: Seq) -> None:
@@ -173,7 +178,7 @@ class Shard(Replicated):
         if lease is not None:
             return lease.at == header.at and lease.lsn == header.lsn
         if header.is_aside:
-            waiting = lane.aside.find(header.seq, header.visible_at) if lane.aside is not None else None
+            waiting = lane.aside.find(header) if lane.aside is not None else None
             return waiting is not None and waiting.at == header.at
         return lane.backlog.has(header.seq) and header.at >= lane.backlog.hint_of(header.seq)
 
