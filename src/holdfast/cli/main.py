@@ -5,20 +5,22 @@ from typing import Annotated
 import typer
 
 import holdfast
-from holdfast.cli import accounts, configs, env, flags, keys, users
+from holdfast.cli import accounts, aws, configs, env, flags, keys, messages, queues, users
 
 app = typer.Typer(
     pretty_exceptions_enable=False,
     help="A durable message queue that speaks Amazon SQS.",
     no_args_is_help=True,
-    add_completion=False,
 )
+app.add_typer(queues.app, name="queue")
+app.add_typer(messages.app, name="msg")
 app.add_typer(accounts.app, name="account")
 app.add_typer(keys.app, name="key")
 app.add_typer(users.app, name="user")
 app.add_typer(configs.app, name="config")
 app.command()(flags.serve)
 app.command()(env.env)
+app.command(context_settings=aws.PASS_ON)(aws.aws)
 
 
 def _show_version(is_asked: bool) -> None:

@@ -340,6 +340,14 @@ class Backlog:
             lsn = max(lsn, tail.at + 1)
         return Need(self.lane, Lsn(lsn), first, Seq(last), LOAD_MAX, self._end(at))
 
+    def need_from(self, first: Seq, count_max: int) -> Need | None:
+        """What lies from `first` on, as far as one run goes, for a look; None behind the last message."""
+        if not self.count or first > self.last:
+            return None
+        at = max(0, bisect_right(self.firsts, first) - 1)
+        last = self.firsts[at + 1] - 1 if at + 1 < len(self.firsts) else self.last
+        return Need(self.lane, Lsn(self.hints[at] & ~COPIED), first, Seq(last), count_max, self._end(at), True)
+
     def need_one(self, seq: Seq) -> Need:
         """The header of a single message that waits here."""
         at = max(0, bisect_right(self.firsts, seq) - 1)

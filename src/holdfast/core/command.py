@@ -189,6 +189,7 @@ class Peeked(msgspec.Struct, frozen=True, gc=False):
 
 class PeekReply(msgspec.Struct, frozen=True, gc=False):
     messages: tuple[Peeked, ...]
+    last: Seq = Seq(0)  # of the lane, whether that message is still there or not
 
 
 class MoveStatus(msgspec.Struct, frozen=True, gc=False):
@@ -228,3 +229,4 @@ class Need(msgspec.Struct, frozen=True, gc=False):
     last: Seq
     count_max: int
     end: Lsn = Lsn(0)  # not 0: they are copies that compaction made, all of them up to this log position
+    is_look: bool = False  # for a peek

@@ -34,6 +34,7 @@ LOAD_MAX: Final = 512  # headers asked for at once
 STRETCH_BITS: Final = 12  # a run begins anew every 4096 log positions, so that it can be found again
 WAITERS_MAX: Final = 20_000  # long polls a shard keeps in its table
 PEEK_MAX: Final = 100  # messages one peek shows
+PEEKS_MAX: Final = 256  # peeks that wait for headers and remember how far they came
 REPLIES_MAX: Final = 100_000  # replies that wait for the disk before commands are refused
 
 # Time

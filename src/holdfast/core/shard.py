@@ -16,12 +16,13 @@ from holdfast.core.lane import Lane
 from holdfast.core.limits import STRETCH_BITS, TICK_WORK, WINDOW_TOTAL
 from holdfast.core.moment import Moment
 from holdfast.core.outbox import Departures
+from holdfast.core.peek import Looks
 from holdfast.core.receive import decide_receive
 from holdfast.core.redrive import decide_arrive, decide_cancel, decide_compact, decide_settle, decide_start, status_of
 from holdfast.core.replicated import Replicated
 from holdfast.core.send import decide_send
 from holdfast.core.types import Epoch, Header, Instant, LaneId, Lsn, Seq, ShardId, WallMs
-from holdfast.core.upkeep import decide_peek, decide_purge, decide_upkeep, has_chores
+from holdfast.core.upkeep import decide_purge, decide_upkeep, has_chores
 
 Decision = tuple[tuple[r.Record, ...], c.Answer]
 
@@ -31,6 +32,7 @@ class Shard(Replicated):
         super().__init__(shard)
         self._departures = Departures(self.outboxes)
         self._found: dict[LaneId, dict[Seq, Header | None]] = {}  # single headers looked up for `handle`
+        self._looks = Looks()
         self._rules: dict[type, Callable[[Any, Moment], Decision | c.Need]] = {
             c.Send: self._send,
             c.Receive: self._receive,
@@ -40,7 +42,7 @@ class Shard(Replicated):
             c.Configure: self._configure,
             c.Drop: lambda x, _: ((r.Dropped(self._lane(x.lane).lane),), c.DONE),
             c.Tick: self._tick,
-            c.Peek: lambda x, m: decide_peek(self._lane(x.lane), x, m),
+            c.Peek: lambda x, m: self._looks.decide(self._lane(x.lane), x, m),
             c.Count: lambda x, m: ((), self._lane(x.lane).counts(m.now)),
             c.StartMove: lambda x, m: decide_start(self._lane(x.lane), x, m),
             c.CancelMove: lambda x, _: decide_cancel(self._lane(x.lane), x),
@@ -117,6 +119,9 @@ class Shard(Replicated):
         """Answers a Need: every message of the lane with seq in [need.first, upto] is among `headers`, in order."""
         lane = self.lanes.get(need.lane)
         if lane is None:
+            return
+        if need.is_look:
+            self._looks.load(need, headers, upto)
             return
         if need.count_max == 1 and need.lsn != lane.backlog.hint_of(need.first):
             return  # its bytes have moved since this was asked

@@ -1,19 +1,18 @@
-"""What a shard does when time has passed: expiry by retention and time to live, move tasks. Also purge and peek."""
+"""What a shard does when time has passed: expiry by retention and time to live, move tasks. Also purge."""
 
-import heapq
 from itertools import chain, islice
 
-from holdfast.core.command import DONE, Done, Need, Peek, Peeked, PeekReply, Purge
+from holdfast.core.command import DONE, Done, Need, Purge
 from holdfast.core.errors import PurgeQueueInProgress
 from holdfast.core.lane import Lane
-from holdfast.core.limits import PEEK_MAX, PURGE_INTERVAL, STRETCH_BITS, TICK_WORK
+from holdfast.core.limits import PURGE_INTERVAL, STRETCH_BITS, TICK_WORK
 from holdfast.core.moment import Moment
 from holdfast.core.outbox import Departures
 from holdfast.core.queue import Candidate
 from holdfast.core.receive import put_away_if_due
 from holdfast.core.record import Purged, Record, Trimmed
 from holdfast.core.redrive import decide_task
-from holdfast.core.types import Cause, Header, Instant
+from holdfast.core.types import Header, Instant
 
 
 def decide_upkeep(lane: Lane, moment: Moment, departures: Departures) -> list[Record] | Need:
@@ -101,31 +100,3 @@ def decide_purge(lane: Lane, command: Purge, moment: Moment) -> tuple[tuple[Reco
     if lane.config.is_strict and moment.now - lane.purged < PURGE_INTERVAL:
         raise PurgeQueueInProgress(f"Only one PurgeQueue operation on {command.name} is allowed every 60 seconds.")
     return (Purged(lane.lane),), DONE
-
-
-def decide_peek(lane: Lane, command: Peek, moment: Moment) -> tuple[tuple[Record, ...], PeekReply] | Need:
-    """In order of sequence. O(leases + window): for people who look, not for consumers."""
-    count_max = min(command.count_max, PEEK_MAX)
-    shown: list[Peeked] = []
-    window = lane.backlog.window
-    waiting = [*window.parked.values(), *window.queue] if window is not None else []
-    waiting = [header for header in waiting if header.seq > command.after]
-    if len(waiting) < count_max and (need := lane.backlog.need()) is not None:
-        return need
-    for seq in heapq.nsmallest(count_max, (seq for seq in lane.leases if seq > command.after)):
-        lease = lane.leases[seq]
-        state = "in flight" if lease.until else "visible"
-        cause = lane.causes.get(seq, Cause.NONE)
-        shown.append(Peeked(lease.header(seq), state, lease.until, lease.count, cause))
-    if lane.aside is not None:
-        waiting += [header for header in lane.aside.all() if header.seq > command.after]
-    shown += [_waiting(lane, header, moment.now) for header in waiting]
-    shown.sort(key=lambda peeked: peeked.header.seq)
-    return (), PeekReply(tuple(shown[:count_max]))
-
-
-def _waiting(lane: Lane, header: Header, now: Instant) -> Peeked:
-    visible_at = header.visible_at if header.is_aside else lane.visible_at(header)
-    if visible_at > now:
-        return Peeked(header, "delayed", visible_at, header.count, Cause.NONE)
-    return Peeked(header, "visible", Instant(0), header.count, Cause.NONE)

@@ -42,4 +42,4 @@ class _PeekCall(Receiver):
             )
             for peeked, letter in zip(answer.messages, letters, strict=True)
         ]
-        self._exchange.answer(json.encode(peeks.reply(found, self._queue.origin)))
+        self._exchange.answer(json.encode(peeks.reply(found, self._queue.origin, last=answer.last)))

@@ -63,7 +63,8 @@ _COUNTED = (
     "ApproximateNumberOfMessagesNotVisible",
 )
 _KEPT = ("CreatedTimestamp", "LastModifiedTimestamp", "QueueArn")
-_READABLE = frozenset((*_NUMBERS, *_CHOICES, *_BOOLEANS, *_JSON, _KEY, *_COUNTED, *_KEPT, "All"))
+SETTABLE = (*_NUMBERS, *_CHOICES, *_BOOLEANS, *_JSON, _KEY)
+_READABLE = frozenset((*SETTABLE, *_COUNTED, *_KEPT, "All"))
 
 # Accepting
 

@@ -52,9 +52,9 @@ def seen(peeked: Peeked, *, stored: bytes, wall: WallMs, message_id: bytes, caus
     return Seen(peeked, Handed(delivered, stored, wall, message_id, peeked.cause or cause))
 
 
-def reply(messages: Sequence[Seen], origin: Origin) -> dict[str, Any]:
+def reply(messages: Sequence[Seen], origin: Origin, *, last: Seq) -> dict[str, Any]:
     """O(bytes of the messages)."""
-    return {"Messages": [_show(each, origin) for each in messages]}
+    return {"Messages": [_show(each, origin) for each in messages], "LastSequenceNumber": _sequence_number(last)}
 
 
 def _show(message: Seen, origin: Origin) -> dict[str, Any]:
@@ -64,7 +64,7 @@ def _show(message: Seen, origin: Origin) -> dict[str, Any]:
         "MessageId": receipt.message_id_text(handed.message_id)
         if handed.message_id
         else receipt.message_id(origin.shard, header.epoch, header.lsn),
-        "SequenceNumber": str(limits.SEQUENCE_BASE + header.seq),
+        "SequenceNumber": _sequence_number(header.seq),
         "State": message.peeked.state,
         "ReceiveCount": message.peeked.count,
         "Body": _decode(b'"' + stored.body + b'"'),
@@ -77,3 +77,7 @@ def _show(message: Seen, origin: Origin) -> dict[str, Any]:
     if stored.extras.attributes:
         shown["MessageAttributes"] = _decode(stored.extras.attributes)
     return shown
+
+
+def _sequence_number(seq: Seq) -> str:
+    return str(limits.SEQUENCE_BASE + seq)
