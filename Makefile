@@ -12,10 +12,11 @@ MUTANTS ?= 4
 CUTS ?= 100
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-compat run test check fmt static unit sim sim-timed mutants cuts bench lock
+.PHONY: help setup setup-compat run test check fmt static unit sim sim-timed mutants cuts \
+	bench bench-quick bench-peers bench-core lock
 
 help: ## list the targets
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 10
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
 
 setup: $(READY) ## make .venv from requirements.lock; does nothing when nothing changed
 
@@ -79,7 +80,16 @@ mutants: setup ## weaken the core in every listed way; the simulator has to noti
 cuts: setup ## cut the power of a real server under load, CUTS times
 	$(BIN)/python -m tests.process.cuts --cuts $(CUTS)
 
-bench: setup ## measure the core
+bench: setup ## measure Holdfast beside its peers; ten minutes, writes docs/PERFORMANCE.md
+	$(BIN)/python -m bench
+
+bench-quick: setup ## the same, a look of two minutes that changes no file of the repository
+	$(BIN)/python -m bench --quick
+
+bench-peers: setup ## fetch the peers into the user's cache folder; what cannot be had is left out
+	$(BIN)/python -m bench.peers.install
+
+bench-core: setup ## measure the core alone
 	$(BIN)/python bench/core.py
 
 lock: ## choose all versions anew; needs uv

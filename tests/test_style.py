@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-SOURCE = Path(__file__).parent.parent / "src"
+ROOT = Path(__file__).parent.parent
+SOURCES = sorted([*(ROOT / "src").rglob("*.py"), *(ROOT / "bench").rglob("*.py")])
 
 FUNCTION_LINES_MAX = 50
 FILE_LINES_MAX = 400
@@ -68,10 +69,10 @@ def oversizes(source: str) -> Iterator[str]:
 
 
 def name(path: Path) -> str:
-    return str(path.relative_to(SOURCE))
+    return str(path.relative_to(ROOT))
 
 
-@pytest.mark.parametrize("path", sorted(SOURCE.rglob("*.py")), ids=name)
+@pytest.mark.parametrize("path", SOURCES, ids=name)
 def test_a_file_and_its_functions_stay_small(path: Path) -> None:
     assert list(oversizes(path.read_text(encoding="utf-8"))) == []
 

@@ -1,0 +1,94 @@
+"""Measures Holdfast beside its peers.
+
+    python -m bench                      the standard set, about ten minutes
+    python -m bench --quick              a look, about two minutes; changes nothing in the repository
+    python -m bench --only send,cycle    some modes, no experiments
+    python -m bench --depth 10000000     the backlog of the claims P10 to P12, which takes 15 GB of disk
+    python -m bench --render FILE        the tables and the page of an earlier run
+
+Linux only: it reads /proc and pins processes to cores.
+"""
+
+import argparse
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+from bench.contender import Contender, Place
+from bench.holdfast_server import HOLDFAST
+from bench.peers.servers import PEERS
+from bench.processes import cores, pinned
+from bench.report import markdown, terminal
+from bench.results import Results, load, save
+from bench.scope import QUICK, STANDARD, Scope
+from bench.session import measure_all, new_results
+
+RESULTS = Path(__file__).parent / "results"
+DOCUMENT = Path(__file__).parent.parent / "docs" / "PERFORMANCE.md"
+
+
+def main() -> None:
+    options = _options()
+    if options.render:
+        publish(load(options.render), options.render, is_standard=not options.quick)
+        return
+    scope = _scope(options)
+    contenders = [HOLDFAST, *_chosen(options.peers)]
+    folder = Path(tempfile.mkdtemp(prefix="holdfast-bench.", dir=options.folder))
+    server, generator = cores()
+    try:
+        results = new_results(folder, scope, note=options.note)
+        with pinned(generator):
+            measure_all(contenders, Place(folder, server), results=results, scope=scope)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    file = options.output or RESULTS / ("quick.json" if scope is not STANDARD and options.quick else "host.json")
+    save(results, file)
+    publish(results, file, is_standard=not options.quick and not options.only)
+
+
+def publish(results: Results, file: Path, *, is_standard: bool) -> None:
+    print("\n" + terminal(results))
+    print(f"\nwritten to {file}")
+    if is_standard:
+        DOCUMENT.write_text(markdown(results), encoding="utf-8")
+        print(f"and {DOCUMENT}")
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--quick", action="store_true", help="fewer and shorter rounds")
+    parser.add_argument("--rounds", type=int, help="how often contenders take turns")
+    parser.add_argument("--seconds", type=float, help="length of one run")
+    parser.add_argument("--only", help="modes, separated by commas; without the experiments")
+    parser.add_argument("--peers", help="names, separated by commas; 'none' for Holdfast alone")
+    parser.add_argument("--depth", type=int, help="messages in the deepest backlog")
+    parser.add_argument("--queues", type=int, help="number of idle queues")
+    parser.add_argument("--folder", type=Path, default=Path("/var/tmp"), help="where servers put their data")
+    parser.add_argument("--note", default="", help="said with the results")
+    parser.add_argument("--output", type=Path, help="the file for the results")
+    parser.add_argument("--render", type=Path, help="measure nothing, show this file")
+    return parser.parse_args()
+
+
+def _scope(options: argparse.Namespace) -> Scope:
+    scope = QUICK if options.quick else STANDARD
+    changes = {name: getattr(options, name) for name in ("rounds", "seconds", "depth", "queues")}
+    return scope.changed(only=options.only, **{name: value for name, value in changes.items() if value})
+
+
+def _chosen(names: str | None) -> list[Contender]:
+    if names is None:
+        return list(PEERS)
+    wanted = [] if names == "none" else names.split(",")
+    known = {peer.name for peer in PEERS}
+    if unknown := set(wanted) - known:
+        sys.exit(f"unknown peers: {', '.join(sorted(unknown))}. Known are: {', '.join(sorted(known))}.")
+    return [peer for peer in PEERS if peer.name in wanted]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,102 @@
+"""What Holdfast claims about its speed, and what was measured of it."""
+
+from dataclasses import dataclass
+
+from bench.results import Results
+
+
+@dataclass(frozen=True)
+class Claim:
+    """`must` and `goal` are lower bounds, or upper ones."""
+
+    number: str
+    what: str
+    value: float | None
+    unit: str
+    must: float | None
+    goal: float | None = None
+    is_at_least: bool = True
+    spread: str = ""
+    by_cpu: float | None = None  # a ratio of rates, as a ratio of CPU per message
+
+    def holds(self, bound: float | None) -> bool | None:
+        if bound is None or self.value is None:
+            return None
+        return self.value >= bound if self.is_at_least else self.value <= bound
+
+    @property
+    def verdict(self) -> str:
+        if self.value is None:
+            return "not measured"
+        if self.holds(self.goal):
+            return "goal"
+        must = self.holds(self.must)
+        if must is None:
+            return "below the goal" if self.goal is not None else "—"
+        return "must" if must else "missed"
+
+    def bound(self, value: float | None) -> str:
+        return "" if value is None else f"{'≥' if self.is_at_least else '≤'} {value:g}{self.unit}"
+
+    @property
+    def shown(self) -> str:
+        if self.value is None:
+            return "—"
+        return f"{self.value:.3g}{self.unit}" if self.value < 1000 else f"{self.value:,.0f}{self.unit}"
+
+
+# number, mode, peer, must, goal
+_RATIOS = (
+    ("P1", "send", "ElasticMQ", 3, 6),
+    ("P1", "send", "GoAWS", 1.2, 2),
+    ("P1", "send", "RabbitMQ quorum", 1.5, None),
+    ("P1", "send", "Redis Streams", None, 1),
+    ("P2", "send ×10", "ElasticMQ", 6, 12),
+    ("P2", "send ×10", "GoAWS", 2, 4),
+    ("P3", "drain", "ElasticMQ", 3, 6),
+    ("P3", "drain", "GoAWS", 20, None),
+    ("P4", "cycle", "GoAWS", 1.3, 2),
+    ("P4", "cycle ×10", "GoAWS", 2, 4),
+    ("P4", "cycle", "Redis Streams", None, 1.5),
+    ("P6", "send", "NATS JetStream sync", 6, 10),
+)
+
+# number, what, figure, unit, must, goal, whether a lower bound
+_FIGURES = (
+    ("P5", "durable ÷ non-durable (data on tmpfs), 64 connections", "durable_ratio", "", 0.70, 0.95, True),
+    ("P7", "send at half load, open loop, p50", "send_p50_ms", " ms", 1, 0.3, False),
+    ("P7", "send at half load, open loop, p99", "send_p99_ms", " ms", 5, 1, False),
+    ("P7", "send at half load, open loop, p99.9", "send_p999_ms", " ms", None, None, False),
+    ("P8", "send → long poll, p50", "poll_p50_ms", " ms", 2, 0.5, False),
+    ("P8", "send → long poll, p99", "poll_p99_ms", " ms", 8, 2, False),
+    ("P10", "memory per waiting message", "bytes_per_waiting", " B", 24, 2, False),
+    ("P11", "throughput with the backlog ÷ empty", "deep_ratio", "", 0.85, 0.97, True),
+    ("P12", "kill -9 with the backlog → first delivery", "first_delivery_s", " s", 5, 0.5, False),
+    ("P13", "memory per idle queue", "bytes_per_queue", " B", 2048, 300, False),
+    ("P13", "restart with the idle queues", "restart_with_queues_s", " s", 10, 1, False),
+    ("P14", "memory per waiting long poll", "bytes_per_poll", " B", 20_480, 6144, False),
+    ("P14", "waiting long polls, share of a core", "polls_core_percent", " %", 1, 0.2, False),
+    ("P16", "write amplification, send, 64 connections", "write_amplification", "", 2.2, 1.1, False),
+    ("P16", "write amplification, send ×10", "write_amplification_batched", "", 2.2, 1.1, False),
+    ("P16", "space amplification", "space_amplification", "", 3, 1.5, False),
+    ("P17", "start to serving, empty", "start_s", " s", 1, 0.2, False),
+    ("C2", "p99 beside a queue under full load ÷ alone", "isolation_ratio", "", 2, None, False),
+)
+
+
+def claims(results: Results) -> list[Claim]:
+    found = [_ratio(results, row) for row in _RATIOS]
+    found += [
+        Claim(number, what, results.figures.get(figure), unit, must, goal, is_at_least)
+        for number, what, figure, unit, must, goal, is_at_least in _FIGURES
+    ]
+    return sorted(found, key=lambda claim: (claim.number[0] != "P", int(claim.number[1:])))
+
+
+def _ratio(results: Results, row: tuple[str, str, str, float | None, float | None]) -> Claim:
+    number, mode, peer, must, goal = row
+    found = results.ratio(mode, peer)
+    by_cpu = results.cpu_ratio(mode, peer)
+    value, shown = (found.middle, f"{found.lowest:.2f}–{found.highest:.2f}") if found else (None, "")
+    what = f"{mode} ÷ {peer}"
+    return Claim(number, what, value, "×", must, goal, spread=shown, by_cpu=by_cpu.middle if by_cpu else None)

@@ -1,0 +1,1 @@
+"""How each server is spoken to: where its replies end, and conversations that send, receive and delete."""

@@ -1,0 +1,199 @@
+"""The load generator: connections that hold conversations, on one thread and one core.
+
+It has to cost clearly less than any server that it measures, so it is an epoll loop around plain blocking sockets:
+nothing is awaited, and a connection is read only when something is there. A conversation is a generator that yields
+requests and is sent the replies; what a reply must contain is its business.
+
+Closed loop: each connection asks again as soon as it is answered. Open loop: requests are due at fixed instants,
+whatever the server does, and a reply is charged from the instant when its request was due. A request that finds all
+connections busy waits for one and is charged that wait: nothing is omitted.
+"""
+
+import select
+import socket
+import time
+from collections import deque
+from collections.abc import Callable, Generator
+
+from bench.histogram import Histogram
+
+Conversation = Generator[bytes, bytes, None]
+READ_BYTES = 1 << 18
+STALLED_S = 60.0  # a server that says nothing for so long is broken, and its figures are worth nothing
+
+
+class PeerError(Exception):
+    """A server that did not do what it was asked."""
+
+
+class Framing:
+    """Where a reply ends. One of these for each protocol."""
+
+    def end(self, data: bytes) -> int:
+        """Bytes of the first whole reply in `data`; 0 when it is not all there."""
+        raise NotImplementedError
+
+    def is_last(self, reply: bytes) -> bool:
+        """Whether the server closes the connection after this reply."""
+        del reply
+        return False
+
+
+class Connection:
+    """`on_reply` is given each reply and the time when it was seen, and returns the next request, if any."""
+
+    __slots__ = ("_address", "_framing", "_rest", "on_reply", "socket")
+
+    def __init__(self, address: tuple[str, int], framing: Framing) -> None:
+        self._address = address
+        self._framing = framing
+        self._rest = b""
+        self.on_reply: Callable[[bytes, int], bytes | None]
+        self.socket = self._connect()
+
+    def _connect(self) -> socket.socket:
+        made = socket.create_connection(self._address, timeout=STALLED_S)
+        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        made.settimeout(None)
+        return made
+
+    def ask(self, request: bytes) -> bytes:
+        """Sends, and waits for the reply: for what is not measured."""
+        self.socket.settimeout(STALLED_S)
+        self.socket.sendall(request)
+        while not (replies := self.read()):
+            pass
+        (reply,) = replies
+        return reply
+
+    def read(self) -> list[bytes]:
+        """The replies that are there now; may be none. Reconnects where the server closes after each."""
+        data = self.socket.recv(READ_BYTES)
+        if not data:
+            raise PeerError(f"{self._address} closed the connection, with {self._rest[:200]!r} unread")
+        if self._rest:
+            data = self._rest + data
+        end = self._framing.end(data)
+        if end == len(data):
+            self._rest = b""
+            return [data]
+        return self._several(data, end)
+
+    def _several(self, data: bytes, end: int) -> list[bytes]:
+        replies = []
+        while end:
+            replies.append(data[:end])
+            data = data[end:]
+            end = self._framing.end(data)
+        self._rest = data
+        return replies
+
+    def renew(self, reply: bytes) -> bool:
+        if not self._framing.is_last(reply):
+            return False
+        self.socket.close()
+        self.socket = self._connect()
+        return True
+
+    def close(self) -> None:
+        self.socket.close()
+
+
+class Loop:
+    def __init__(self) -> None:
+        self._poll = select.epoll()
+        self._connections: dict[int, Connection] = {}
+
+    def add(self, connection: Connection) -> None:
+        self._connections[connection.socket.fileno()] = connection
+        self._poll.register(connection.socket, select.EPOLLIN)
+
+    def run(self, until: Callable[[int], bool], *, tick: Callable[[int], None] | None = None) -> None:
+        """Serves replies until `until(now)`. With `tick` it does not sleep: it has a core to itself, and
+        a sleep would be rounded to milliseconds."""
+        wait_s = 0.0 if tick else 0.05
+        heard = now = time.perf_counter_ns()
+        while not until(now):
+            events = self._poll.poll(wait_s)
+            now = time.perf_counter_ns()
+            if tick:
+                tick(now)
+            for number, _ in events:
+                self._serve(self._connections[number], now)
+            heard = now if events else heard
+            if now - heard > STALLED_S * 1e9:
+                raise PeerError(f"nothing heard for {STALLED_S:.0f} s")
+
+    def _serve(self, connection: Connection, now: int) -> None:
+        for reply in connection.read():
+            number = connection.socket.fileno()
+            if connection.renew(reply):
+                del self._connections[number]
+                self.add(connection)
+            request = connection.on_reply(reply, now)
+            if request is not None:
+                connection.socket.sendall(request)
+
+    def close(self) -> None:
+        for connection in self._connections.values():
+            connection.close()
+        self._poll.close()
+
+
+def converse(connection: Connection, conversation: Conversation) -> None:
+    """Begins a conversation that goes on by itself, until it has nothing more to say."""
+    send = conversation.send
+
+    def on_reply(reply: bytes, _: int) -> bytes | None:
+        try:
+            return send(reply)
+        except StopIteration:
+            return None
+
+    connection.on_reply = on_reply
+    connection.socket.sendall(next(conversation))
+
+
+class Schedule:
+    """The open loop: `make(number)` gives the request that is due at `start + number * interval`."""
+
+    def __init__(
+        self, rate: float, make: Callable[[int], bytes], check: Callable[[bytes], object], *, start: int
+    ) -> None:
+        self.histogram = Histogram()
+        self.start = start
+        self.sent = 0
+        self._interval = 1e9 / rate
+        self._make = make
+        self._check = check
+        self._idle: deque[Connection] = deque()
+        self._due: deque[int] = deque()
+
+    def employ(self, connection: Connection) -> None:
+        self._idle.append(connection)
+
+    def due(self, number: int) -> int:
+        return self.start + int(number * self._interval)
+
+    def tick(self, now: int) -> None:
+        while self.due(self.sent) <= now:
+            self._due.append(self.sent)
+            self.sent += 1
+        while self._due and self._idle:
+            connection = self._idle.popleft()
+            connection.socket.sendall(self._begin(connection))
+
+    def _begin(self, connection: Connection) -> bytes:
+        number = self._due.popleft()
+        due = self.due(number)
+
+        def on_reply(reply: bytes, now: int) -> bytes | None:
+            self._check(reply)
+            self.histogram.add(now - due)
+            if self._due:
+                return self._begin(connection)
+            self._idle.append(connection)
+            return None
+
+        connection.on_reply = on_reply
+        return self._make(number)

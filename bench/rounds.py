@@ -1,0 +1,83 @@
+"""Contenders take turns, mode by mode and round by round, so that all of them meet the same weather."""
+
+import contextlib
+import itertools
+from collections.abc import Iterator
+
+from bench.contender import Absent, Contender, Place, Running
+from bench.load import PeerError
+from bench.processes import StartError
+from bench.results import Facts, Results
+from bench.throughput import Sample, measure
+
+FIFO = " fifo"
+
+
+@contextlib.contextmanager
+def started(contenders: list[Contender], place: Place, results: Results) -> Iterator[dict[str, Running]]:
+    """All that can be had, all running: an idle one costs the others nothing, and a Java server stays warm."""
+    running: dict[str, Running] = {}
+    try:
+        for contender in contenders:
+            try:
+                one = contender.start(place.inside(contender.name))
+            except Absent as reason:
+                results.absent[contender.name] = str(reason)
+                continue
+            except StartError as problem:
+                results.problems[contender.name] = str(problem)
+                continue
+            running[contender.name] = one
+            results.contenders[contender.name] = Facts(one.version, contender.is_durable, contender.setting)
+        yield running
+    finally:
+        for one in running.values():
+            one.served.stop()
+
+
+def warm(running: Running, seconds: float, *, core: int) -> None:
+    """On all cores, so that a just-in-time compiler is done when the measurement begins."""
+    running.served.pin(None)
+    for mode in running.dialect.modes:
+        measure(running, mode, seconds / len(running.dialect.modes), backlog=2000)
+    running.served.pin(core)
+
+
+def compare(contenders: list[Contender], results: Results, running: dict[str, Running], *, plan: "Plan") -> None:
+    for number, mode in itertools.product(range(plan.rounds), plan.modes):
+        for contender in contenders:
+            if contender.name in running and number < contender.rounds_max:
+                _once(contender.name, results, running[contender.name], mode=mode, plan=plan)
+
+
+class Plan:
+    """What is measured, how often and for how long."""
+
+    def __init__(self, modes: list[str], *, rounds: int, seconds: float, backlog: int) -> None:
+        self.modes = modes
+        self.rounds = rounds
+        self.seconds = seconds
+        self.backlog = backlog
+
+
+def _once(name: str, results: Results, running: Running, *, mode: str, plan: Plan) -> None:
+    plain = mode.removesuffix(FIFO)
+    if plain not in running.dialect.modes or f"{name}, {mode}" in results.problems:
+        return
+    suffix = ".fifo" if mode.endswith(FIFO) else ""
+    try:
+        sample = measure(running, plain, plan.seconds, backlog=plan.backlog, suffix=suffix)
+    except (PeerError, OSError) as problem:
+        results.problems[f"{name}, {mode}"] = str(problem)[:300]
+        print(f"  {name:20} {mode:15} failed: {str(problem)[:100]}", flush=True)
+        return
+    results.samples.setdefault(mode, {}).setdefault(name, []).append(sample)
+    _say(name, mode, sample)
+
+
+def _say(name: str, mode: str, sample: Sample) -> None:
+    print(
+        f"  {name:20} {mode:15} {sample.rate:9,.0f}/s {sample.cpu_us:9,.1f} µs"
+        f"   generator {sample.generator_load:4.0%} of its core",
+        flush=True,
+    )
