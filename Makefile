@@ -9,10 +9,12 @@ SIM_SECONDS ?= 60
 SEEDS ?= 100
 FIRST ?= 0
 MUTANTS ?= 4
+FUZZ ?= 1000000
+FUZZ_SEED ?= holdfast
 CUTS ?= 100
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-compat run test check fmt static unit sim sim-timed mutants cuts \
+.PHONY: help setup setup-compat run test check fmt static unit sim sim-timed mutants cuts fuzz \
 	bench bench-quick bench-peers bench-core lock
 
 help: ## list the targets
@@ -54,6 +56,7 @@ test: static ## everything: all tests, coverage of the core, simulation, a sampl
 	$(BIN)/python -m pytest --cov
 	$(BIN)/python -m tests.sim --seconds $(SIM_SECONDS)
 	$(BIN)/python -m tests.sim.mutants --sample $(MUTANTS)
+	$(BIN)/python -m tests.fuzz --count 100000
 
 fmt: setup ## format, and fix what can be fixed
 	$(BIN)/ruff check --fix-only --quiet .
@@ -79,6 +82,9 @@ mutants: setup ## weaken the core in every listed way; the simulator has to noti
 
 cuts: setup ## cut the power of a real server under load, CUTS times
 	$(BIN)/python -m tests.process.cuts --cuts $(CUTS)
+
+fuzz: setup ## try FUZZ changed requests against the verifier of signatures; FUZZ_SEED chooses others
+	$(BIN)/python -m tests.fuzz --count $(FUZZ) --seed $(FUZZ_SEED)
 
 bench: setup ## measure Holdfast beside its peers; ten minutes, writes docs/PERFORMANCE.md
 	$(BIN)/python -m bench

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import random
 import socket
 import threading
 import time
@@ -12,6 +13,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from holdfast.frontend import bounds
+from tests.fuzz import http
 from tests.process.guarded import guarded
 from tests.process.server import Running, running
 
@@ -178,3 +180,18 @@ def test_bytes_without_end_take_no_memory(server: Running) -> None:
             for _ in range(500):
                 client.sendall(more)
     assert memory_kib(server) - before < 32_768
+
+
+def test_streams_of_nonsense_leave_a_server_that_serves(server: Running) -> None:
+    """Some of what tests/fuzz/http.py makes, on real sockets, where a mistake in the loop would stop the process."""
+    chance = random.Random("sockets")
+    for number in range(300):
+        stream = (http.odd_stream, http.damaged_stream, http.noise)[number % 3](chance)
+        with connected(server) as client, contextlib.suppress(ConnectionError):
+            client.sendall(stream)
+            client.shutdown(socket.SHUT_WR)
+            read_all(client)
+    with connected(server) as client:
+        client.sendall(b"GET /health HTTP/1.1\r\nHost: queue\r\n\r\n")
+        assert client.recv(65_536).startswith(b"HTTP/1.1 200")
+    assert "Traceback" not in server.output()

@@ -8,6 +8,7 @@ TARGET: Refusal = (400, "The target of a request is a path, or a URL with the ho
 TWO_HOSTS: Refusal = (400, "The header Host comes twice.")
 CODING: Refusal = (400, "The only Transfer-Encoding that is understood is chunked, in HTTP/1.1.")
 TRAILERS: Refusal = (400, "Headers after the body are not accepted.")
+VERSION: Refusal = (400, "The request line does not end with HTTP/1.1.")
 UPGRADE: Refusal = (400, "This server speaks HTTP/1.1 only; send the request without the header Upgrade.")
 LATE: Refusal = (408, "The request did not arrive in time.")
 LONG_BODY: Refusal = (413, f"The body of the request is longer than {BODY_BYTES_MAX} bytes.")

@@ -255,7 +255,7 @@ class Connection(asyncio.Protocol):
         if b"upgrade" in headers and self._parser.should_upgrade():
             self._refuse(refusals.UPGRADE)
         if b"expect" in headers and self._refusal is None:
-            self._expect(headers[b"expect"])
+            self._expect(self._headers[b"expect"])
 
     def _check_head(self, pairs: head.Pairs) -> None:
         """What a usual head need not be asked: its length, and headers that come twice."""
@@ -310,6 +310,9 @@ class Connection(asyncio.Protocol):
         body = self._body if self._body_more is None else bytes(self._body_more)
         method = parser.get_method()
         is_last = not parser.should_keep_alive() or self._server.is_draining or method == b"HEAD"
+        if (is_last or b"connection" in self._headers) and parser.get_http_version() == "0.9":
+            self._refuse(refusals.VERSION)  # which others would keep no connection for
+            return
         self._queue.append(Exchange(self, method, self._target, self._headers, body, is_last=is_last))
         self._phase = _IDLE
         self._target = self._body = b""
@@ -325,8 +328,9 @@ class Connection(asyncio.Protocol):
     # exchanges
 
     def _queue_refusal(self) -> None:
-        """An exchange without a method stands for the refusal."""
+        """An exchange without a method stands for the refusal. It is the last thing that this client is told."""
         self._forget_body()
+        self._owes_continue = False
         self._queue.append(Exchange(self, b"", b"", {}, b"", is_last=True))
         self._pause()
 

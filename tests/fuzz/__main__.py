@@ -1,0 +1,32 @@
+"""More of the fuzzing than the tests do.
+
+python -m tests.fuzz --count 1000000 --seed anything
+"""
+
+import argparse
+import sys
+import time
+
+from tests.fuzz import signatures
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        prog="tests.fuzz", description="Changed requests against the verifier of signatures."
+    )
+    parser.add_argument("--count", type=int, default=100_000, help="changed requests to try")
+    parser.add_argument("--seed", default="holdfast", help="any text; the same text, the same requests")
+    asked = parser.parse_args()
+    begin = time.monotonic()
+    found = signatures.run(signatures.real, asked.count, seed=asked.seed)
+    for sent, reason in found.wrong:
+        print(f"ACCEPTED, though {reason} (seed {asked.seed!r}, number {found.tried}):\n  {sent}")
+    print(
+        f"signatures: {found.tried} changed requests, {found.accepted} accepted that botocore signs alike, "
+        f"{len(found.wrong)} wrongly, in {time.monotonic() - begin:.0f} s"
+    )
+    return 1 if found.wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
