@@ -395,6 +395,6 @@ class Lane:
 
     def counts(self, now: Instant) -> Counts:
         delayed = self.aside.count if self.aside is not None else 0
-        if self.maturing is not None:  # those are the last ones of the stream
+        if self.maturing is not None and (self.config.delay_s or not self.is_fifo):  # the last ones of the stream
             delayed += min(self.backlog.count, self.maturing.after(now - self._own_delay())[1])
         return Counts(max(0, self.count - self.in_flight - delayed), self.in_flight, delayed, self.bytes)
