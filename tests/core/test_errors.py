@@ -11,6 +11,7 @@ from botocore.loaders import Loader
 
 from holdfast.core import errors
 from holdfast.core.errors import HoldfastError, SqsError
+from tests.compatibility.claims import proves
 
 TRAITS: dict[str, tuple[str, int] | None] = json.loads(
     Path(__file__).with_name("sqs_errors.json").read_text(encoding="utf-8")
@@ -53,6 +54,7 @@ def test_every_class_is_modelled_or_named_here() -> None:
     assert set(tree()) == known
 
 
+@proves("errors-in-both-dialects")
 @pytest.mark.parametrize("name", sorted(TRAITS))
 def test_a_modelled_error_has_the_published_query_code_and_status(name: str) -> None:
     query_code, status = TRAITS[name] or (name, 400)

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import BotoCoreError, ClientError
 
+from tests.compatibility.claims import proves
 from tests.process.server import Running, running
 
 ARN = "arn:aws:sqs:us-east-1:000000000000:"
@@ -124,6 +125,7 @@ def test_creating_again_compares_with_what_was_set_since(sqs: Any, name: str, ur
     assert text == "A queue already exists with the same name and a different value for attribute VisibilityTimeout"
 
 
+@proves("Attribute.KmsMasterKeyId", "Attribute.SqsManagedSseEnabled")
 def test_a_key_takes_the_place_of_the_servers_own_encryption(sqs: Any, url: str) -> None:
     sqs.set_queue_attributes(QueueUrl=url, Attributes={"KmsMasterKeyId": "alias/mine"})
     wanted = ("KmsMasterKeyId", "SqsManagedSseEnabled", "KmsDataKeyReusePeriodSeconds")
@@ -275,6 +277,7 @@ def test_sources_of_a_dead_letter_queue_are_listed_in_pages(sqs: Any, name: str,
     assert sqs.list_dead_letter_source_queues(QueueUrl=sources[0]).get("queueUrls", []) == []
 
 
+@proves("Attribute.RedriveAllowPolicy", "dead-letter-policies")
 def test_a_dead_letter_queue_may_refuse_its_sources(sqs: Any, name: str) -> None:
     dead, url = make(sqs, name + "-dead"), make(sqs, name)
     arguments = {"QueueUrl": url, "Attributes": {"RedrivePolicy": redrive(name + "-dead")}}
@@ -331,6 +334,7 @@ def test_a_dead_letter_remembers_a_queue_that_is_gone(tmp_path: Path) -> None:
         assert message["Attributes"]["DeadLetterQueueSourceArn"] == ARN + "jobs"
 
 
+@proves("relaxed-rules")
 def test_relaxed_rules_have_no_waiting_times(tmp_path: Path) -> None:
     with running(tmp_path / "data", "--relaxed") as server, server.client() as sqs:
         for _ in range(2):

@@ -19,6 +19,7 @@ from botocore.exceptions import ClientError
 
 from holdfast.frontend.rights import DEMANDS
 from holdfast.protocol import actions
+from tests.compatibility.claims import proves
 from tests.process.guarded import Guarded, Keys, guarded, new_account, new_key, run
 
 ARN = "arn:aws:sqs:us-east-1:000000000000:"
@@ -82,6 +83,7 @@ def test_an_unknown_key_is_refused(server: Guarded) -> None:
     )
 
 
+@proves("Error.MissingAuthenticationToken")
 def test_a_request_without_signature_is_refused(server: Guarded) -> None:
     code, status, _ = refused(server, server.root, signature_version=UNSIGNED)
     assert (code, status) == ("MissingAuthenticationToken", 403)
@@ -127,6 +129,7 @@ def test_a_presigned_post_is_accepted(server: Guarded) -> None:
         assert answer.status == 200
 
 
+@proves("dialects-and-paths")
 def test_a_presigned_get_is_accepted(server: Guarded) -> None:
     request = AWSRequest("GET", server.endpoint + "/", params={"Action": "ListQueues", "Version": "2012-11-05"})
     SigV4QueryAuth(Credentials(*server.root), "sqs", "us-east-1", expires=60).add_auth(request)
@@ -180,6 +183,7 @@ def test_a_user_may_do_what_its_policy_allows_and_nothing_else(server: Guarded, 
         denied(lambda: worker.receive_message(QueueUrl=url.replace("jobs", "no-such-queue")))
 
 
+@proves("SystemAttribute.SenderId")
 def test_what_a_user_sends_bears_its_id(server: Guarded, sqs: Any) -> None:
     url = sqs.create_queue(QueueName="signed-by")["QueueUrl"]
     with server.client(keys=server.user("sender", allow=["sqs:SendMessage*"])) as sender:
@@ -286,6 +290,7 @@ def test_a_policy_that_changes_counts_within_a_second(server: Guarded, sqs: Any)
 # --- around it ------------------------------------------------------------------------------------------
 
 
+@proves("companions")
 def test_health_needs_no_signature(server: Guarded) -> None:
     with urllib.request.urlopen(server.endpoint + "/health") as answer:
         assert json.loads(answer.read()) == {"status": "ok"}
@@ -293,6 +298,7 @@ def test_health_needs_no_signature(server: Guarded) -> None:
         assert json.loads(answer.read())["services"]["sqs"] == "running"
 
 
+@proves("companions")
 def test_sts_says_who_asks(server: Guarded) -> None:
     with server.client(keys=server.root, service="sts") as sts:
         identity = sts.get_caller_identity()

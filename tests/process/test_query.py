@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from tests.compatibility.claims import proves
 from tests.process.server import Running, running
 
 SPACE = "{http://queue.amazonaws.com/doc/2012-11-05/}"
@@ -48,6 +49,7 @@ def code(reply: tuple[int, bytes]) -> tuple[int, str | None]:
     return reply[0], ElementTree.fromstring(reply[1]).findtext(f"{SPACE}Error/{SPACE}Code")
 
 
+@proves("dialects-and-paths")
 def test_a_queue_url_answers_get_and_post(url: str) -> None:
     body = "1 + 1 = 2\r\n\u00e9"
     status, _ = ask(url, Action="SendMessage", MessageBody=body)
@@ -73,6 +75,7 @@ def test_the_request_id_is_in_head_and_body(server: Running) -> None:
             assert f"<RequestId>{reply.headers['x-amzn-RequestId']}</RequestId>".encode() in reply.read()
 
 
+@proves("queue-urls")
 def test_a_parameter_names_another_queue_than_the_path(server: Running, url: str) -> None:
     missing = f"{server.endpoint}/000000000000/missing"
     assert code(ask(missing, Action="PurgeQueue")) == (400, "AWS.SimpleQueueService.NonExistentQueue")
@@ -104,6 +107,7 @@ def test_json_for_those_who_accept_it(server: Running, url: str) -> None:
     assert json.loads(reply)["ListQueuesResponse"]["ListQueuesResult"]["queueUrls"] == [url]
 
 
+@proves("trace-header", "SystemAttribute.AWSTraceHeader")
 @pytest.mark.parametrize("action", ["SendMessage", "SendMessageBatch"])
 def test_the_trace_header_of_a_request_goes_with_its_message(server: Running, url: str, action: str) -> None:
     trace = "Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=1"

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.compatibility.claims import proves
 from tests.process.server import Running, running
 
 ARN = "arn:aws:sqs:us-east-1:000000000000:"
@@ -269,6 +270,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         yield server
 
 
+@proves("errors-in-both-dialects")
 @pytest.mark.parametrize(("action", "body", "expected"), WRONG)
 def test_a_wrong_request_is_refused(server: Running, action: str, body: dict[str, Any], expected: Refusal) -> None:
     assert refusal(server, action, body) == expected

@@ -3,6 +3,7 @@
 import pytest
 
 from holdfast.protocol.digests import attributes_md5, body_md5
+from tests.compatibility.claims import proves
 
 VECTORS = {
     "19e27d4e946b072f3f58da80d94fd778": ("attribName1", "String", "attribValue 1"),
@@ -20,6 +21,7 @@ VECTORS = {
 }
 
 
+@proves("md5")
 @pytest.mark.parametrize(("expected", "attribute"), VECTORS.items())
 def test_known_attributes_have_their_known_digest(expected: str, attribute: tuple[str, str, str | bytes]) -> None:
     assert attributes_md5([attribute]) == expected

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.frontend import bounds
+from tests.compatibility.claims import proves
 from tests.protocol.http_peer import Peer, chunked, post
 
 
@@ -25,6 +26,7 @@ def test_header_names_are_found_in_lower_case_and_repeated_ones_are_joined() -> 
     assert peer.seen[0].headers[b"x-twice"] == b"1,2"
 
 
+@proves("http")
 def test_every_answer_has_its_own_request_id() -> None:
     peer = Peer()
     peer.send(post(b"1") + post(b"2"))
@@ -47,6 +49,7 @@ def test_a_request_may_be_cut_at_every_byte(request_bytes: bytes) -> None:
         assert peer.answers() == whole.answers()
 
 
+@proves("http")
 @given(cuts=st.lists(st.integers(0, sum(map(len, REQUESTS))), max_size=20))
 def test_pipelined_requests_in_any_pieces_are_answered_in_order(cuts: list[int]) -> None:
     stream, peer = b"".join(REQUESTS), Peer()
@@ -79,6 +82,7 @@ def test_thousands_of_pipelined_requests_do_not_exhaust_the_stack() -> None:
     assert len(peer.answers()) == 5000
 
 
+@proves("http")
 def test_a_client_that_expects_100_continue_is_told_to_go_on() -> None:
     peer = Peer()
     peer.send(post(b"abc", "Expect: 100-continue")[:-3])

@@ -15,6 +15,7 @@ from holdfast.core.errors import (
 from holdfast.core.types import Kind, LaneConfig, LaneId
 from holdfast.protocol import actions, content, messages
 from holdfast.protocol.actions import AttributeValue, SendMessage
+from tests.compatibility.claims import proves
 
 LANE = LaneId(7)
 STANDARD = LaneConfig()
@@ -55,6 +56,7 @@ def test_a_body_is_kept_escaped_and_comes_back_as_it_was(body: str) -> None:
     assert kept.sender == b"me"
 
 
+@proves("characters")
 @pytest.mark.parametrize("body", ["\x00", "a\x0bb", "\ufffe", "x\uffff", "\x1f🎉"])
 def test_a_character_that_xml_cannot_carry_is_refused(body: str) -> None:
     assert isinstance(refusal(MessageBody=body), InvalidMessageContents)
@@ -67,6 +69,7 @@ def test_a_body_is_required(body: str | None) -> None:
     assert error.message == "The request must contain the parameter MessageBody."
 
 
+@proves("sizes")
 def test_exactly_the_limit_is_accepted_and_one_byte_more_is_not() -> None:
     small = LaneConfig(message_bytes_max=1024)
     parcel(small, MessageBody="x" * 1024)
@@ -74,6 +77,7 @@ def test_exactly_the_limit_is_accepted_and_one_byte_more_is_not() -> None:
     assert error.message == "One or more parameters are invalid. Reason: Message must be shorter than 1024 bytes."
 
 
+@proves("sizes")
 def test_attributes_count_to_the_size_and_system_attributes_do_not() -> None:
     made = parcel(
         MessageBody="12345",
@@ -109,6 +113,7 @@ BAD_ATTRIBUTES = {
 }
 
 
+@proves("message-attributes")
 @pytest.mark.parametrize("attributes", BAD_ATTRIBUTES.values(), ids=BAD_ATTRIBUTES)
 def test_attributes_that_break_a_rule_are_refused(attributes: dict[str, object]) -> None:
     assert isinstance(refusal(MessageAttributes=attributes), InvalidParameterValue)

@@ -12,6 +12,7 @@ from holdfast.core.command import Delivered
 from holdfast.core.errors import InvalidAttributeName, InvalidParameterValue
 from holdfast.core.types import Epoch, Group, Header, Instant, Kind, LaneConfig, LaneId, Lsn, Seq, ShardId, WallMs
 from holdfast.protocol import actions, messages, receives
+from tests.compatibility.claims import proves
 
 KEY = b"k" * 32
 LANE = LaneId(7)
@@ -115,6 +116,7 @@ def test_all_message_attributes_with_the_digest_of_the_send(wanted: str) -> None
     assert message["MD5OfMessageAttributes"] == everything["MD5OfMessageAttributes"]
 
 
+@proves("attribute-filters", "md5")
 def test_a_prefix_chooses_and_the_digest_is_of_what_is_returned() -> None:
     message = received(sent=ATTRIBUTES, MessageAttributeNames=["a.*"])
     assert sorted(message["MessageAttributes"]) == ["a.x", "a.y"]
@@ -122,6 +124,7 @@ def test_a_prefix_chooses_and_the_digest_is_of_what_is_returned() -> None:
     assert message["MD5OfMessageAttributes"] == only["MD5OfMessageAttributes"]
 
 
+@proves("attribute-filters")
 def test_names_that_match_nothing_are_no_error() -> None:
     message = received(sent=ATTRIBUTES, MessageAttributeNames=["AWS.", "..foo", "zzz"])
     assert "MessageAttributes" not in message
