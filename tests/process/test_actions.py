@@ -12,9 +12,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from botocore.exceptions import BotoCoreError, ClientError
 
+from holdfast.core.catalogue import QUEUES, row_of, update
+from holdfast.stores.sqlite import SqliteStore
 from tests.compatibility.claims import proves
 from tests.process.server import Running, running
 
@@ -159,10 +162,11 @@ def test_a_start_gives_lanes_what_the_catalogue_says(tmp_path: Path) -> None:
         with server.client() as sqs:
             sqs.send_message(QueueUrl=make(sqs, "jobs"), MessageBody="x")
         server.stop()
-    connection = sqlite3.connect(tmp_path / "data" / "catalogue.db")
-    with connection:
-        connection.execute("UPDATE queues SET attributes = ?", ('{"VisibilityTimeout": "0"}',))
-    connection.close()
+    store = SqliteStore(tmp_path / "data" / "metadata.db")
+    (record,) = store.range(QUEUES).records
+    row = msgspec.structs.replace(row_of(record), attributes={"VisibilityTimeout": "0"})
+    store.transact(update(row))
+    store.close()
     with running(tmp_path / "data") as server, server.client() as sqs:
         assert len(receive(sqs, "jobs")) == len(receive(sqs, "jobs")) == 1
 
@@ -170,7 +174,7 @@ def test_a_start_gives_lanes_what_the_catalogue_says(tmp_path: Path) -> None:
 def test_a_change_that_the_catalogue_does_not_take_is_taken_back(tmp_path: Path) -> None:
     with running(tmp_path / "data") as server, server.client() as sqs:
         url = make(sqs, "jobs")
-        connection = sqlite3.connect(tmp_path / "data" / "catalogue.db", isolation_level=None)
+        connection = sqlite3.connect(tmp_path / "data" / "metadata.db", isolation_level=None)
         connection.execute("BEGIN IMMEDIATE")
         changes = {"QueueUrl": url, "Attributes": {"VisibilityTimeout": "0"}}
         with pytest.raises(ClientError) as caught:
@@ -560,3 +564,23 @@ def test_a_message_has_its_own_time_to_live(sqs: Any, url: str) -> None:
     wrong = {"Holdfast.TimeToLiveSeconds": {"DataType": "Number", "StringValue": "1.5"}}
     arguments = {"QueueUrl": url, "MessageBody": "x", "MessageAttributes": wrong}
     assert refusal(sqs.send_message, **arguments)[0] == "InvalidParameterValue"
+
+
+def test_a_name_rests_after_deletion_also_across_a_restart(tmp_path: Path) -> None:
+    with running(tmp_path / "data") as server, server.client() as sqs:
+        sqs.delete_queue(QueueUrl=make(sqs, "jobs"))
+        server.kill()
+    with running(tmp_path / "data") as server, server.client() as sqs:
+        with pytest.raises(ClientError) as caught:
+            make(sqs, "jobs")
+        assert caught.value.response["Error"]["Code"] == "AWS.SimpleQueueService.QueueDeletedRecently"
+        server.kill()
+    with running(tmp_path / "data", "--relaxed") as server, server.client() as sqs:
+        assert make(sqs, "jobs")
+
+
+def test_creating_a_queue_again_with_other_tags_leaves_its_tags_alone(sqs: Any) -> None:
+    url = sqs.create_queue(QueueName="tagged-once", tags={"team": "a"})["QueueUrl"]
+    assert sqs.create_queue(QueueName="tagged-once", tags={"team": "b", "more": "x"})["QueueUrl"] == url
+    assert sqs.create_queue(QueueName="tagged-once")["QueueUrl"] == url
+    assert sqs.list_queue_tags(QueueUrl=url)["Tags"] == {"team": "a"}

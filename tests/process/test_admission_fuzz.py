@@ -11,7 +11,6 @@ import os
 import random
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -20,7 +19,9 @@ from botocore.auth import SigV4Auth, SigV4QueryAuth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
+from holdfast.core.catalogue import QueueRow
 from holdfast.core.command import Command
+from holdfast.core.identity import ROOT
 from holdfast.core.types import LaneId, QueueName, ShardId, WallMs
 from holdfast.frontend.admit import Signatures
 from holdfast.frontend.companions import Companions
@@ -28,11 +29,12 @@ from holdfast.frontend.keyring import Keyring
 from holdfast.frontend.locate import Directory
 from holdfast.frontend.server import Connection, Server
 from holdfast.frontend.service import Service
+from holdfast.metadata.identities import Identities
+from holdfast.metadata.service import Metadata
 from holdfast.protocol.names import Site
 from holdfast.runtime.crypto import MasterKey
 from holdfast.runtime.rpc import Call
-from holdfast.stores.identities import ROOT, Identities
-from holdfast.stores.sqlite import QueueRow
+from holdfast.stores.memory import MemoryStore
 
 TRIES = int(os.environ.get("HOLDFAST_FUZZ", "20000"))
 SEED = os.environ.get("HOLDFAST_FUZZ_SEED", "holdfast")
@@ -71,15 +73,15 @@ class Commands:
 
 
 class FrontEnd:
-    def __init__(self, folder: Path) -> None:
+    def __init__(self) -> None:
         self.backend = Commands()
-        self.identities = Identities(folder / "identities.db", MasterKey(bytes(32)))
+        self.identities = Identities(Metadata(MemoryStore()), MasterKey(bytes(32)))
         self.identities.add_account("000000000000")
         made = self.identities.add_key(self.identities.user("000000000000", ROOT))
         self.credentials = Credentials(made.id, made.secret)
         directory = Directory(Site(), receipt_key=bytes(32))
         for number, name in enumerate(("q", "r"), 1):
-            directory.add(
+            directory.put(
                 QueueRow(QueueName("000000000000", name), LaneId(number), ShardId(1), {}, {}, WallMs(0), WallMs(0))
             )
         gate = Signatures(directory, Keyring(self.identities, lambda _key, _day: None))
@@ -97,10 +99,8 @@ class FrontEnd:
 
 
 @pytest.fixture
-def front_end(tmp_path: Path) -> Iterator[FrontEnd]:
-    made = FrontEnd(tmp_path)
-    yield made
-    made.identities.close()
+def front_end() -> FrontEnd:
+    return FrontEnd()
 
 
 def sign(method: str, target: str, credentials: Credentials, *, is_presigned: bool = False, **parts: Any) -> bytes:

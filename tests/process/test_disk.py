@@ -1,4 +1,4 @@
-"""The shell's own parts on real files: file operations, keys, the catalogue, the table of recent letters."""
+"""The shell's own parts on real files: file operations, keys, the table of recent letters."""
 
 import errno
 import os
@@ -9,10 +9,9 @@ import pytest
 from holdfast.backend.disk import FOLDERS, Disk, make_folders
 from holdfast.backend.letters import LETTER_BYTES, LetterCache
 from holdfast.core.files import Create, List, Read, Rename, Size, Sync, SyncDir, Unlink, Work, Write, replace
-from holdfast.core.types import LaneId, Lsn, QueueName, ShardId, WallMs
+from holdfast.core.types import Lsn, WallMs
 from holdfast.runtime.crypto import KeyFileError, MasterKey, create_key, read_key
 from holdfast.runtime.rpc import Letter
-from holdfast.stores.sqlite import Catalogue, CatalogueError, QueueRow
 
 
 @pytest.fixture
@@ -111,49 +110,6 @@ def test_another_master_key_does_not_open_a_segments_key() -> None:
     _, wrapped = MasterKey(bytes(32)).new_cipher()
     with pytest.raises(KeyFileError, match=r"Put the master\.key back"):
         MasterKey(b"x" * 32).cipher(wrapped)
-
-
-# the catalogue
-
-ACCOUNT = "000000000000"
-
-
-def row(name: str, lane: LaneId) -> QueueRow:
-    return QueueRow(
-        QueueName(ACCOUNT, name), lane, ShardId(1), {"DelaySeconds": "3"}, {"team": "a"}, WallMs(1), WallMs(2), 3
-    )
-
-
-def test_a_queue_has_a_row_only_while_its_lane_is_not_loose(tmp_path: Path) -> None:
-    catalogue = Catalogue(tmp_path / "catalogue.db")
-    lane = catalogue.new_lane(ShardId(1))
-    assert (catalogue.queues(), catalogue.loose_lanes()) == ([], [(lane, 1)])
-    catalogue.add(row("jobs", lane))
-    assert (catalogue.queues(), catalogue.loose_lanes()) == ([row("jobs", lane)], [])
-    catalogue.remove(row("jobs", lane))
-    assert (catalogue.queues(), catalogue.loose_lanes()) == ([], [(lane, 1)])
-    catalogue.dropped(lane)
-    assert catalogue.loose_lanes() == []
-    catalogue.close()
-
-
-def test_lane_ids_are_never_used_twice_also_after_reopening(tmp_path: Path) -> None:
-    seen = []
-    for _ in range(3):
-        catalogue = Catalogue(tmp_path / "catalogue.db")
-        seen += [catalogue.new_lane(ShardId(1)), catalogue.new_lane(ShardId(1))]
-        for lane in seen:
-            catalogue.dropped(lane)
-        catalogue.close()
-    assert seen == sorted(set(seen))
-
-
-def test_a_catalogue_of_another_format_is_refused(tmp_path: Path) -> None:
-    catalogue = Catalogue(tmp_path / "catalogue.db")
-    catalogue._connection.execute("PRAGMA user_version = 99")
-    catalogue.close()
-    with pytest.raises(CatalogueError, match="format 99"):
-        Catalogue(tmp_path / "catalogue.db")
 
 
 # recent letters

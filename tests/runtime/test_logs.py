@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import pytest
 import structlog
 
+from holdfast.metadata.identities import Credentials
 from holdfast.runtime import logs
 from holdfast.runtime.logs import log
-from holdfast.stores.identities import Credentials
 
 
 class Terminal(io.StringIO):

@@ -8,8 +8,8 @@ from pathlib import Path
 import msgspec
 
 from holdfast.cli import folder
+from holdfast.metadata.identities import Credentials
 from holdfast.runtime.config.kinds import Address
-from holdfast.stores.identities import Credentials
 
 
 class Announcement(msgspec.Struct, frozen=True):

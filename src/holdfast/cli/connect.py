@@ -24,8 +24,8 @@ import typer
 from holdfast.cli import env, folder
 from holdfast.client.signer import Credentials
 from holdfast.client.sqs import ClientError, NoQueue, Refused, Sqs, Unreachable
+from holdfast.metadata.identities import IdentityError
 from holdfast.runtime.crypto import KeyFileError
-from holdfast.stores.identities import IdentityError
 
 # What a command's exit code says; docs/CLI.md explains them.
 FINDINGS = 1  # done, and there is something to look at

@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from holdfast.cli import folder
-from holdfast.stores.identities import ROOT, Credentials, Identities, IdentityError
+from holdfast.core.identity import ROOT
+from holdfast.metadata.identities import Credentials, Identities, IdentityError
 
 UNSET = ("AWS_PROFILE", "AWS_SESSION_TOKEN")  # both would win over the keys
 

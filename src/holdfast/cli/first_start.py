@@ -7,8 +7,9 @@ import msgspec
 
 from holdfast.backend.host import DataFolderError, lock_folder
 from holdfast.cli import folder
+from holdfast.core.identity import ROOT
+from holdfast.metadata.identities import Credentials, Identities
 from holdfast.runtime.crypto import KeyFileError, MasterKey, create_key, read_key, sync_folder
-from holdfast.stores.identities import ROOT, Credentials, Identities
 
 _KEY_ID, _SECRET = "HOLDFAST_ACCESS_KEY_ID", "HOLDFAST_SECRET_ACCESS_KEY"
 SECRETS = (_SECRET,)  # variables whose values are never shown

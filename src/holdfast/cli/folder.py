@@ -10,12 +10,14 @@ from typing import Annotated
 import msgspec
 import typer
 
+from holdfast.metadata.identities import Identities, IdentityError
+from holdfast.metadata.service import Metadata, MetadataError, check_format
 from holdfast.runtime.crypto import KeyFileError, MasterKey, read_key
-from holdfast.stores.identities import Identities, IdentityError
+from holdfast.stores.sqlite import SqliteStore, StoreError
 
 DEFAULT = Path("data")
 SERVER = "server.json"  # written by a server that is ready
-IDENTITIES = "identities.db"
+METADATA = "metadata.db"
 MASTER_KEY = "master.key"
 
 Data = Annotated[Path, typer.Option("--data", envvar="HOLDFAST__SERVER__DATA", help="The server's data folder.")]
@@ -51,7 +53,7 @@ def write_whole(path: Path, text: str) -> None:
 @contextlib.contextmanager
 def identities(data: Path) -> Iterator[Identities]:
     """Refuses a folder of somebody else: who may read secrets is decided by the operating system."""
-    path, master = data / IDENTITIES, data / MASTER_KEY
+    path, master = data / METADATA, data / MASTER_KEY
     try:
         owner = data.stat().st_uid
         is_there = path.exists() and master.exists()
@@ -61,9 +63,11 @@ def identities(data: Path) -> Iterator[Identities]:
         raise IdentityError(f"{data} belongs to {_name(owner)}. Run this command as {_name(owner)}.")
     if not is_there:
         raise IdentityError(_no_data(data))
-    store = Identities(path, MasterKey(read_key(master)))
+    store = SqliteStore(path)
     try:
-        yield store
+        if not check_format(store, where=path):
+            raise IdentityError(_no_data(data))
+        yield Identities(Metadata(store), MasterKey(read_key(master)))
     finally:
         store.close()
 
@@ -87,6 +91,6 @@ def explained() -> Iterator[None]:
     """Problems become one line that names the fix."""
     try:
         yield
-    except (IdentityError, KeyFileError) as problem:
+    except (IdentityError, KeyFileError, MetadataError, StoreError) as problem:
         typer.echo(f"holdfast: {problem}", err=True)
         raise typer.Exit(2) from None

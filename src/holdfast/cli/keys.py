@@ -7,8 +7,9 @@ from typing import Annotated, Any
 import typer
 
 from holdfast.cli import folder
+from holdfast.core.identity import DAY_S, ROOT, Key
+from holdfast.metadata.identities import Credentials
 from holdfast.protocol.names import Site
-from holdfast.stores.identities import DAY_S, ROOT, Credentials, Key
 
 ACCOUNT = Site().account
 app = typer.Typer(no_args_is_help=True, help="Access keys: make, list, disable and rotate them.")
@@ -41,13 +42,14 @@ def ls(*, data: folder.Data = folder.DEFAULT, as_json: AsJson = False) -> None:
     Example: holdfast key ls
     """
     with folder.explained(), folder.identities(data) as store:
-        rows = [_row(each) for each in store.all_keys()]
+        used = store.used_days()
+        rows = [_row(each, used.get(each.id)) for each in store.all_keys()]
     if as_json:
         print(json.dumps(rows, indent=2))
         return
     for row in rows:
-        used = f"last used {row['last_used']}" if row["last_used"] else "never used"
-        print(f"{row['id']}  {row['account']}  {row['user']}  {row['state']}  created {row['created']}  {used}")
+        last = f"last used {row['last_used']}" if row["last_used"] else "never used"
+        print(f"{row['id']}  {row['account']}  {row['user']}  {row['state']}  created {row['created']}  {last}")
 
 
 @app.command()
@@ -90,14 +92,14 @@ def show_new(made: Credentials, *, as_json: bool) -> None:
         print(f"access key  {made.id}\nsecret      {made.secret}")
 
 
-def _row(key: Key) -> dict[str, Any]:
+def _row(key: Key, used_day: int | None) -> dict[str, Any]:
     return {
         "id": key.id,
         "account": key.account,
         "user": key.user,
         "state": "active" if key.is_active else "disabled",
-        "created": _day(key.created),
-        "last_used": _day(key.used_day * DAY_S) if key.used_day else None,
+        "created": _day(key.created // 1000),
+        "last_used": _day(used_day * DAY_S) if used_day else None,
     }
 
 

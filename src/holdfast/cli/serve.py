@@ -25,20 +25,24 @@ from holdfast.core.errors import CorruptLog
 from holdfast.core.types import ShardId
 from holdfast.frontend.admit import Gate, Open, Rates, Signatures
 from holdfast.frontend.companions import Companions
+from holdfast.frontend.follow import FOLLOW_S, Follow
 from holdfast.frontend.keyring import Keyring
 from holdfast.frontend.locate import Directory
 from holdfast.frontend.queues import Queues
 from holdfast.frontend.reach import Reach
 from holdfast.frontend.server import Server
 from holdfast.frontend.service import Service
+from holdfast.metadata import old_formats
+from holdfast.metadata.catalogue import Catalogue
+from holdfast.metadata.identities import Credentials, Identities, IdentityError
+from holdfast.metadata.service import Metadata, MetadataError
 from holdfast.protocol.names import Site
 from holdfast.runtime import logs
 from holdfast.runtime.config.loading import Loaded
 from holdfast.runtime.config.settings import Config
 from holdfast.runtime.crypto import KeyFileError
 from holdfast.runtime.logs import log
-from holdfast.stores.identities import Credentials, Identities, IdentityError
-from holdfast.stores.sqlite import Catalogue, CatalogueError
+from holdfast.stores.sqlite import SqliteStore, StoreError
 
 DRAIN_S = 5.0  # how long requests in flight may take when the process is asked to end
 SWITCH_INTERVAL_S = 0.0005  # so soon a busy loop gives the writer thread its turn; 5 ms would delay every sync
@@ -56,7 +60,7 @@ def run(loaded: Loaded) -> None:
     try:
         with _data_folder(loaded.config) as data:
             _runner()(_serve(loaded.config, data))
-    except (DataFolderError, KeyFileError, CatalogueError, IdentityError) as problem:
+    except (DataFolderError, KeyFileError, MetadataError, StoreError, IdentityError) as problem:
         raise StartError(str(problem)) from None
     except CorruptLog as problem:
         raise StartError(f"the log is damaged, and serving it would lose messages: {problem}") from None
@@ -89,30 +93,32 @@ async def _serve(config: Config, data: Path) -> None:
     lock = open_folder(data)
     asyncio.get_running_loop().set_exception_handler(_fatal)
     keys = load_keys(data)
-    catalogue = Catalogue(data / "catalogue.db")
-    identities = Identities(data / folder.IDENTITIES, keys.master)
+    stores = [SqliteStore(data / folder.METADATA) for _ in range(2)]  # for the loop, and for the thread that waits
+    old_formats.prepare(stores[0], data)
+    metadata, written = map(Metadata, stores)
+    identities, usage = Identities(metadata, keys.master), Identities(written, keys.master)
     site = Site(config.server.account, config.server.region)
     first_account(identities, site.account)
-    usage = Identities(data / folder.IDENTITIES, keys.master)  # for the thread; requests use the other
     host = Host(data / "shards", keys.master)
     shards = [ShardId(number) for number in range(1, config.server.shards + 1)]
-    rows = catalogue.queues()
     host.open(sorted({*shards, *_shards_on_disk(data)}))
     directory = Directory(site, receipt_key=keys.receipt)
-    directory.load(rows, catalogue.former_lanes())
     reach = _reach(config)
-    with ThreadPoolExecutor(1, thread_name_prefix="holdfast-catalogue") as thread:
+    with ThreadPoolExecutor(1, thread_name_prefix="holdfast-metadata") as thread:
+        keyring = Keyring(identities, lambda key, day: thread.submit(usage.note_use, key, day))
+        follow = Follow(metadata, directory, keyring)
+        follow.load()
         queues = Queues(
             directory,
-            catalogue,
-            host,
+            follow,
+            Catalogue(written),
+            backend=host,
             shards=shards,
             is_strict=not config.server.relaxed,
             in_thread=lambda work: asyncio.get_running_loop().run_in_executor(thread, work),
             reach=reach,
         )
         await queues.start()
-        keyring = Keyring(identities, lambda key, day: thread.submit(usage.note_use, key, day))
         gate = _gate(config, directory, keyring, reach)
         service = Service(directory, host, gate, receipt_key=keys.receipt, others=queues.handlers)
         per_address_max = config.limits.connections_per_address
@@ -120,12 +126,24 @@ async def _serve(config: Config, data: Path) -> None:
         stop = _stop_signals()
         await _listen(config, server, data, env.root_credentials(identities, site.account))
         _settle_collector()
+        following = asyncio.create_task(_keep_following(follow))
         await stop.wait()
         await _drain(server, host)
-    usage.close()
-    identities.close()
-    catalogue.close()
+        following.cancel()
+    for store in stores:
+        store.close()
     os.close(lock)
+
+
+async def _keep_following(follow: Follow) -> None:
+    """Sees what other processes change of keys, users and queues. A task that fails is noticed by nobody, so that ends
+    the process."""
+    while True:
+        await asyncio.sleep(FOLLOW_S)
+        try:
+            follow.catch_up()
+        except Exception as problem:  # noqa: BLE001 - the root of a task
+            stop_now(problem)
 
 
 def _shards_on_disk(data: Path) -> list[ShardId]:

@@ -9,7 +9,7 @@ import typer
 
 from holdfast.cli import folder
 from holdfast.cli.keys import ACCOUNT, Account, AsJson
-from holdfast.stores.identities import IdentityError
+from holdfast.metadata.identities import IdentityError
 
 app = typer.Typer(no_args_is_help=True, help="Users: make and list them, and say what they may do.")
 
@@ -34,7 +34,7 @@ def ls(*, data: folder.Data = folder.DEFAULT, as_json: AsJson = False) -> None:
     Example: holdfast user ls
     """
     with folder.explained(), folder.identities(data) as store:
-        rows = [(each, list(store.policies(each.account, each.name))) for each in store.all_users()]
+        rows = [(each, sorted(each.policies)) for each in store.all_users()]
     if as_json:
         shown = [{"account": each.account, "name": each.name, "arn": each.arn, "policies": own} for each, own in rows]
         print(json.dumps(shown, indent=2))
@@ -63,7 +63,7 @@ def policy(
             store.put_policy(user, policy_name, document=_read(file))
         elif remove:
             store.remove_policy(user, policy_name)
-        for each, document in store.policies(account, name).items():
+        for each, document in sorted(store.user(account, name).policies.items()):
             print(f"{each}: {document.strip()}")
 
 

@@ -79,3 +79,6 @@ LABEL_CHARS_MAX: Final = 80  # of AddPermission
 
 # Admission: rates
 BUCKETS_MAX: Final = 100_000  # buckets that are not empty; a new one waits until an old one has drained
+
+# Metadata
+STORE_EVENTS_KEPT: Final = 10_000  # revisions that a watcher may lag behind before it has to read everything again

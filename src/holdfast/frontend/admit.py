@@ -18,6 +18,7 @@ from holdfast.core import policy
 from holdfast.core.access import Access
 from holdfast.core.bucket import Buckets, Rate
 from holdfast.core.errors import QueueDoesNotExist
+from holdfast.core.identity import DAY_S
 from holdfast.core.policy_text import parse_queue_policy
 from holdfast.core.signature import Signed, Verifier
 from holdfast.core.types import LaneId, QueueName
@@ -29,7 +30,6 @@ from holdfast.frontend.reach import Reach
 from holdfast.frontend.rights import DEMANDS, named
 from holdfast.protocol import actions
 from holdfast.runtime import clock
-from holdfast.stores.identities import DAY_S
 
 DECISIONS_MAX = 100_000  # remembered: caller, action, queue
 POLICIES_MAX = 10_000  # parsed documents of queues
@@ -117,7 +117,6 @@ class Signatures:
         now_s = clock.wall_ms() // 1000
         if now_s != self._now_s:
             self._now_s, self._day = now_s, now_s // DAY_S
-            self._keyring.refresh()
         path, _, query = exchange.target.partition(b"?")
         signed = Signed(exchange.method, path, query, exchange.headers, exchange.body)
         signer = self._verifier.verify(signed, now_s, service=service)

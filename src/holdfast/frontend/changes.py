@@ -12,18 +12,21 @@ import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any
 
+from holdfast.core.catalogue import Outdated, QueueRow
 from holdfast.core.command import Answer, Command, Configure
 from holdfast.core.errors import HoldfastError, QueueDoesNotExist, ServiceUnavailable
 from holdfast.core.types import Address, LaneConfig, QueueName, ShardId
 from holdfast.frontend.exchange import Exchange
+from holdfast.frontend.follow import Follow
 from holdfast.frontend.forward import fail, refuse
 from holdfast.frontend.locate import Directory, Queue, name_of
 from holdfast.protocol import actions, attributes
 from holdfast.runtime.logs import log
-from holdfast.runtime.rpc import Backend, Call, Letter
-from holdfast.stores.sqlite import Catalogue, QueueRow
+from holdfast.runtime.rpc import Backend, Call, Catalogue, Letter
 
 RECONCILED_AT_ONCE = 1000  # commands under way when a start compares lanes with the catalogue
+
+TRIES_MAX = 3  # of a change that other processes keep coming before
 
 Handler = Callable[[Any, Exchange], None]
 
@@ -49,13 +52,15 @@ class Changes:
     def __init__(
         self,
         directory: Directory,
+        follow: Follow,
         catalogue: Catalogue,
-        backend: Backend,
         *,
+        backend: Backend,
         is_strict: bool,
         in_thread: Callable[[Callable[[], Any]], "asyncio.Future[Any]"],
     ) -> None:
         self.directory = directory
+        self.follow = follow
         self.catalogue = catalogue
         self.is_strict = is_strict  # keep AWS's waiting rules and bounds; asked here and nowhere else
         self.in_thread = in_thread
@@ -69,22 +74,40 @@ class Changes:
         """A handler that runs alone among the tasks and answers with the bytes it returns."""
 
         def handle(request: actions.Request, exchange: Exchange) -> None:
-            task = asyncio.get_running_loop().create_task(self._answer(work(request, exchange), exchange))
+            task = asyncio.get_running_loop().create_task(self._answer(work, request, exchange))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
         return handle
 
-    async def _answer(self, work: Coroutine[Any, Any, bytes], exchange: Exchange) -> None:
+    async def _answer(
+        self, work: Callable[[Any, Exchange], Coroutine[Any, Any, bytes]], request: actions.Request, exchange: Exchange
+    ) -> None:
         try:
             async with self._one_change:
-                body = await work
+                body = await self._work(lambda: work(request, exchange))
         except HoldfastError as error:
             refuse(exchange, error)
         except Exception:  # noqa: BLE001 - the root of a task
             fail(exchange)
         else:
             exchange.answer(body)
+
+    async def _work(self, work: Callable[[], Coroutine[Any, Any, bytes]]) -> bytes:
+        """Based on what is true now; done again when another process was faster."""
+        for _ in range(TRIES_MAX):
+            self.follow.catch_up()
+            try:
+                return await work()
+            except Outdated:
+                continue
+        raise ServiceUnavailable("The queue is being changed by others; try again.")
+
+    async def write(self, change: Callable[[], Any]) -> Any:
+        """A change of the catalogue, and all that has changed: what it answers is known here when it returns."""
+        done = await self.in_thread(change)
+        self.follow.catch_up()
+        return done
 
     async def command(self, shard: ShardId, command: Command) -> Answer:
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
@@ -129,11 +152,13 @@ class Changes:
         """Gives a queue another row."""
         await self.configure(row)
         try:
-            await self.in_thread(lambda: self.catalogue.update(row))
+            await self.write(lambda: self.catalogue.update(row))
         except Exception:
-            await self.configure(queue.row)
+            self.follow.catch_up()
+            present = self.directory.get(queue.name)
+            if present is not None:
+                await self.configure(present.row)
             raise
-        self.directory.replace(row)
 
     async def retarget(self, name: QueueName) -> None:
         """The queue `name` came or went: those whose dead letters are for it are told."""

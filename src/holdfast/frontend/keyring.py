@@ -1,11 +1,12 @@
-"""The active keys in memory, with whom they speak for. The store is the truth (stores/identities.py)."""
+"""The active keys in memory, with whom they speak for. The metadata is the truth; follow.py says what has changed."""
 
 from collections.abc import Callable
 from functools import lru_cache
 
+from holdfast.core.identity import Signatory
 from holdfast.core.policy_text import parse_identity_policy
 from holdfast.frontend.caller import Caller
-from holdfast.stores.identities import Identities, Signatory
+from holdfast.runtime.rpc import Signatories
 
 CALLERS_MAX = 10_000  # keys held in memory
 POLICIES_MAX = 10_000  # parsed documents of users
@@ -17,38 +18,46 @@ _read_policy = lru_cache(POLICIES_MAX)(parse_identity_policy)
 class _Known:
     """An active key. No repr: it holds a secret."""
 
-    __slots__ = ("caller", "secret", "used_day")
+    __slots__ = ("caller", "name", "secret", "used_day")
 
     def __init__(self, found: Signatory) -> None:
-        policies = [_read_policy(each) for each in found.policies]
-        self.caller = Caller(found.user.account, found.user.arn, found.user.id, policies)
+        user = found.user
+        policies = [_read_policy(each) for each in user.policies.values()]
+        self.caller = Caller(user.account, user.arn, user.id, policies)
+        self.name = user.name
         self.secret = found.secret
         self.used_day = 0
 
 
 class Keyring:
-    """Active keys in memory, read from the store when they are first needed."""
+    """Active keys in memory, read from the metadata when they are first needed."""
 
-    def __init__(self, identities: Identities, note_use: NoteUse) -> None:
-        self._identities = identities
+    def __init__(self, signatories: Signatories, note_use: NoteUse) -> None:
+        self._signatories = signatories
         self._note_use = note_use
         self._known: dict[str, _Known] = {}
-        self._version = identities.version()
+        self.catch_up: Callable[[], None] = lambda: None  # set by whoever follows the metadata
 
-    def refresh(self) -> None:
-        """Forgets everything if another process changed something. Once a second, and when a key is not known."""
-        version = self._identities.version()
-        if version != self._version:
-            self._version = version
-            self._known.clear()
+    def forget_all(self) -> None:
+        self._known.clear()
+
+    def forget_key(self, access_key: str) -> None:
+        self._known.pop(access_key, None)
+
+    def forget_user(self, account: str, name: str) -> None:
+        """O(keys held)."""
+        for access_key in [
+            key for key, known in self._known.items() if (known.caller.account, known.name) == (account, name)
+        ]:
+            del self._known[access_key]
 
     def secret_of(self, access_key: str) -> str | None:
         known = self._known.get(access_key) or self._load(access_key)
         return known.secret if known else None
 
     def _load(self, access_key: str) -> _Known | None:
-        self.refresh()
-        found = self._identities.find(access_key)
+        self.catch_up()
+        found = self._signatories.find(access_key)
         if found is None:
             return None
         if len(self._known) >= CALLERS_MAX:

@@ -1,17 +1,19 @@
-"""Which queue a request means, and where it lives. Kept in memory; the catalogue on disk is the truth."""
+"""Which queue a request means, and where it lives. Kept in memory; the metadata is the truth, and follow.py alone says
+what has changed.
+"""
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
+from holdfast.core.catalogue import FORMER_MAX, QueueRow
 from holdfast.core.errors import QueueDoesNotExist
 from holdfast.core.types import Kind, LaneConfig, LaneId, QueueName, ShardId, unpack_address
 from holdfast.protocol import attributes, names
 from holdfast.protocol.actions import required
 from holdfast.protocol.names import Site
 from holdfast.protocol.receives import Origin
-from holdfast.stores.sqlite import FORMER_MAX, QueueRow
 
 REFERENCES_MAX = 10_000  # spellings of queue URLs remembered
 
@@ -41,26 +43,28 @@ class Directory:
         self._former: dict[LaneId, QueueName] = {}  # of deleted queues, oldest first
         self._sources: dict[QueueName, list[QueueName]] = {}  # dead-letter queue -> whose letters it takes, sorted
         self._references: dict[str, Queue] = {}  # URL as clients write it -> queue; emptied at every change
+        self.catch_up: Callable[[], None] = lambda: None  # set by whoever follows the metadata
 
     def __len__(self) -> int:
         return len(self._queues)
 
-    def load(self, rows: Iterable[QueueRow], former: Iterable[tuple[LaneId, QueueName]] = ()) -> None:
-        """`former`: names of deleted queues, by lane."""
-        self._former.update(former)
+    def reset(self, rows: Sequence[QueueRow]) -> None:
+        """These and no others. O(queues)."""
+        there = {row.queue for row in rows}
+        for name in [name for name in self._names if name not in there]:
+            self.remove(name)
         for row in rows:
-            self.add(row)
+            self.put(row)
 
-    def add(self, row: QueueRow) -> None:
-        self._put(row)
-        insort(self._names, row.queue)
-
-    def replace(self, row: QueueRow) -> None:
-        """The queue is set to something else."""
-        self._forget_source(self._queues[row.queue].row)
-        self._put(row)
-
-    def _put(self, row: QueueRow) -> None:
+    def put(self, row: QueueRow) -> None:
+        """The queue is there now, or is set to something else. Does nothing when it is known to be so."""
+        held = self._queues.get(row.queue)
+        if held is None:
+            insort(self._names, row.queue)
+        elif held.row.revision == row.revision:
+            return
+        else:
+            self._forget(held.row)
         is_fifo = row.queue.name.endswith(".fifo")
         values = attributes.effective(row.attributes, is_fifo=is_fifo)
         config = attributes.lane_config(
@@ -75,14 +79,19 @@ class Directory:
             insort(self._sources.setdefault(target, []), row.queue)
         self._references.clear()
 
-    def remove(self, row: QueueRow) -> None:
-        self._forget_source(row)
-        del self._queues[row.queue]
-        self._former[row.lane] = self._by_lane.pop(row.lane)
+    def remove(self, name: QueueName) -> None:
+        queue = self._queues.pop(name, None)
+        if queue is None:
+            return
+        self._forget(queue.row)
+        self._names.pop(bisect_left(self._names, name))
+        self._references.clear()
+
+    def note_former(self, lane: LaneId, name: QueueName) -> None:
+        """Which deleted queue had this lane."""
+        self._former[lane] = name
         if len(self._former) > FORMER_MAX:
             del self._former[next(iter(self._former))]
-        self._names.pop(bisect_left(self._names, row.queue))
-        self._references.clear()
 
     def _target_of(self, row: QueueRow) -> QueueName | None:
         """The queue that its dead letters are for, which need not exist."""
@@ -92,12 +101,16 @@ class Directory:
         except QueueDoesNotExist:
             return None
 
-    def _forget_source(self, row: QueueRow) -> None:
+    def _forget(self, row: QueueRow) -> None:
+        del self._by_lane[row.lane]
         if target := self._target_of(row):
             sources = self._sources[target]
             sources.remove(row.queue)
             if not sources:
                 del self._sources[target]
+
+    def rows(self) -> list[QueueRow]:
+        return [each.row for each in self._queues.values()]
 
     def sources_of(self, name: QueueName) -> Sequence[QueueName]:
         """The queues whose dead letters are for `name`, in order."""
@@ -112,7 +125,11 @@ class Directory:
         return queue if queue is not None else self._resolve(required(reference, "QueueUrl"), account)
 
     def _resolve(self, reference: str, account: str) -> Queue:
-        queue = self._queues.get(names.queue_name(reference, account))
+        name = names.queue_name(reference, account)
+        queue = self._queues.get(name)
+        if queue is None:
+            self.catch_up()  # another process may have made it just now
+            queue = self._queues.get(name)
         if queue is None:
             raise QueueDoesNotExist
         if names.is_bare(reference):

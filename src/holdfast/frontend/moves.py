@@ -31,6 +31,7 @@ class Moves:
         }
 
     def _list_sources(self, request: actions.ListDeadLetterSourceQueues, exchange: Exchange) -> None:
+        self._changes.follow.catch_up()
         queue = self._changes.queue(request, exchange)
         sources = {each.name: each for each in self._directory.sources_of(queue.name)}  # all of its account
         found, token = page_of(list(sources), request.next_token, request.max_results)

@@ -6,12 +6,13 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from holdfast.core import limits
+from holdfast.core.catalogue import Outdated, QueueRow
 from holdfast.core.command import Answer, Configure, Count, Drop, Purge
 from holdfast.core.errors import InvalidParameterValue, QueueDeletedRecently, QueueDoesNotExist, QueueNameExists
 from holdfast.core.types import Counts, LaneId, QueueName, ShardId
 from holdfast.frontend.changes import Changes, Handler
 from holdfast.frontend.exchange import Exchange
+from holdfast.frontend.follow import Follow
 from holdfast.frontend.forward import PlainCall, ShownCall
 from holdfast.frontend.locate import Directory, Queue
 from holdfast.frontend.moves import Moves
@@ -22,32 +23,30 @@ from holdfast.frontend.settings import Settings
 from holdfast.protocol import actions, attributes, json, names, tags
 from holdfast.protocol.actions import required
 from holdfast.runtime import clock
-from holdfast.runtime.rpc import Backend
-from holdfast.stores.sqlite import Catalogue, QueueRow
-
-NAME_REST_S = 60  # after a deletion, before the name may be used again
+from holdfast.runtime.rpc import Backend, Catalogue
 
 
 class Queues:
     def __init__(
         self,
         directory: Directory,
+        follow: Follow,
         catalogue: Catalogue,
-        backend: Backend,
         *,
+        backend: Backend,
         shards: Sequence[ShardId],
         is_strict: bool,
         in_thread: Callable[[Callable[[], Any]], "asyncio.Future[Any]"],
         reach: Reach,
     ) -> None:
         self._directory = directory
+        self._follow = follow
         self._catalogue = catalogue
         self._backend = backend
         self._shards = shards
         self._reach = reach
-        self._changes = Changes(directory, catalogue, backend, is_strict=is_strict, in_thread=in_thread)
+        self._changes = Changes(directory, follow, catalogue, backend=backend, is_strict=is_strict, in_thread=in_thread)
         self._settings = Settings(self._changes)
-        self._deleted: dict[QueueName, int] = {}  # when, microseconds of elapsed time
         self.handlers: dict[type[actions.Request], Handler] = {
             actions.CreateQueue: self._changes.task(self._create),
             actions.DeleteQueue: self._changes.task(self._delete),
@@ -64,7 +63,7 @@ class Queues:
         """Before the first request: what a crash left half done is finished or taken back."""
         for lane, shard in self._catalogue.loose_lanes():
             await self.drop(lane, shard)
-        await self._changes.reconcile(self._catalogue.queues())
+        await self._changes.reconcile(self._directory.rows())
 
     def _url(self, exchange: Exchange, name: QueueName) -> str:
         return names.queue_url(self._reach.base(exchange), name)
@@ -86,45 +85,34 @@ class Queues:
         queue = QueueName(exchange.caller.account, name)
         existing = self._directory.get(queue)
         if existing is None:
-            self._check_rest(queue)
+            if self._changes.is_strict and self._follow.is_resting(queue):
+                raise QueueDeletedRecently
             self._settings.check_target(kept, name=queue)
             held = tags.add({}, request.tags, name=name) if request.tags else {}
-            self._directory.add(await self._make(queue, attributes.merge({}, kept), held))
+            await self._make(queue, attributes.merge({}, kept), held)
         else:
-            _check_same(existing, kept)
+            _check_same(existing, kept)  # as AWS does: tags are neither compared nor set
         await self._changes.retarget(queue)
         return self._show_url(exchange, queue)
 
-    def _check_rest(self, name: QueueName) -> None:
-        deleted = self._deleted.get(name)
-        if deleted is not None and clock.elapsed_us() < deleted + NAME_REST_S * limits.SECOND:
-            raise QueueDeletedRecently
-
-    async def _make(self, name: QueueName, kept: dict[str, str], held: dict[str, str]) -> QueueRow:
+    async def _make(self, name: QueueName, kept: dict[str, str], held: dict[str, str]) -> None:
         shard = self._shards[len(self._directory) % len(self._shards)]
         lane = await self._changes.in_thread(lambda: self._catalogue.new_lane(shard))
         now = clock.wall_ms()
         row = QueueRow(name, lane, shard, kept, held, now, now)
         await self._changes.command(shard, Configure(lane, self._changes.lane_config(row)))
-        await self._changes.in_thread(lambda: self._catalogue.add(row))
-        return row
+        try:
+            await self._changes.write(lambda: self._catalogue.add(row))
+        except Outdated:  # another process made it
+            await self.drop(lane, shard)
+            raise
 
     async def _delete(self, request: actions.DeleteQueue, exchange: Exchange) -> bytes:
         queue = self._changes.queue(request, exchange)
-        await self._changes.in_thread(lambda: self._catalogue.remove(queue.row))
-        self._directory.remove(queue.row)
-        self._note_deleted(queue.name)
+        await self._changes.write(lambda: self._catalogue.remove(queue.row))
         await self.drop(queue.lane, queue.shard)
         await self._changes.retarget(queue.name)
         return json.NOTHING
-
-    def _note_deleted(self, name: QueueName) -> None:
-        if not self._changes.is_strict:
-            return
-        now = clock.elapsed_us()
-        for old in [each for each, at in self._deleted.items() if now >= at + NAME_REST_S * limits.SECOND]:
-            del self._deleted[old]
-        self._deleted[name] = now
 
     async def drop(self, lane: LaneId, shard: ShardId) -> None:
         """A loose lane goes. It may never have been configured."""
@@ -134,11 +122,12 @@ class Queues:
             pass
         await self._changes.in_thread(lambda: self._catalogue.dropped(lane))
 
-    # asking
+    # asking: exact, also when another process has just changed something
 
     def _get_url(self, request: actions.GetQueueUrl, exchange: Exchange) -> None:
         name = required(request.queue_name, "QueueName")
         queue = QueueName(request.queue_owner_account or exchange.caller.account, name)
+        self._follow.catch_up()
         if self._directory.get(queue) is None:
             raise QueueDoesNotExist
         exchange.answer(self._show_url(exchange, queue))
@@ -147,6 +136,7 @@ class Queues:
         count_max = count_max_of(request.max_results)
         after = decode_token(request.next_token) if request.next_token else ""
         prefix = QueueName(exchange.caller.account, request.queue_name_prefix or "")
+        self._follow.catch_up()
         found, has_more = self._directory.page(prefix, after=after, count_max=count_max)
         reply: dict[str, object] = {}
         if found:
@@ -156,6 +146,7 @@ class Queues:
         exchange.answer(json.encode(reply))
 
     def _get_attributes(self, request: actions.GetQueueAttributes, exchange: Exchange) -> None:
+        self._follow.catch_up()
         queue = self._changes.queue(request, exchange)
         wanted = request.attribute_names or []
         attributes.check_names(wanted)

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from holdfast.core import permission
+from holdfast.core.catalogue import QueueRow
 from holdfast.core.errors import MissingParameter, QueueDoesNotExist
 from holdfast.core.types import QueueName
 from holdfast.frontend.changes import Changes, Handler
@@ -14,7 +15,6 @@ from holdfast.frontend.locate import Queue, name_of
 from holdfast.protocol import actions, attributes, dead_letters, json, tags
 from holdfast.protocol.actions import required
 from holdfast.runtime import clock
-from holdfast.stores.sqlite import QueueRow
 
 
 class Settings:
@@ -80,6 +80,7 @@ class Settings:
         return json.NOTHING
 
     def _list_tags(self, request: actions.ListQueueTags, exchange: Exchange) -> None:
+        self._changes.follow.catch_up()
         held = self._changes.queue(request, exchange).row.tags
         exchange.answer(json.encode({"Tags": held}) if held else json.NOTHING)
 

@@ -1,7 +1,7 @@
 """Keys and ciphers. Everything in a segment's messages is sealed with AES-256-GCM.
 
     DIR/master.key ──wraps──▶ shards/N/keys/STEM.key: one random data key per segment ──seals──▶ records
-                └─derives─▶ one key for secrets ──seals──▶ secret access keys in identities.db
+                └─derives─▶ one key for secrets ──seals──▶ secret access keys in metadata.db
     DIR/receipt.key ──authenticates──▶ receipt handles
 
 A key file is `magic 8 bytes | 32 bytes of key`. A wrapped key is AES key wrap (RFC 3394), 40 bytes, so a wrong master

@@ -1,5 +1,5 @@
-"""How roles talk: a front-end gives a command to a host and is told the answer. In one process this is a method call;
-over the network the same interface will have a socket in between.
+"""How roles talk: a front-end gives a command to a host and is told the answer; it asks the metadata who and where, and
+has it changed. In one process this is a method call; over the network the same interface will have a socket in between.
 """
 
 from collections.abc import Sequence
@@ -7,8 +7,11 @@ from typing import Protocol
 
 import msgspec
 
+from holdfast.core.catalogue import QueueRow
 from holdfast.core.command import Answer, Command
 from holdfast.core.errors import HoldfastError
+from holdfast.core.identity import Signatory
+from holdfast.core.store import Changes, Snapshot
 from holdfast.core.types import Cause, LaneId, ShardId, WallMs
 
 
@@ -49,3 +52,36 @@ class Backend(Protocol):
     def cancel(self, shard: ShardId, call: Call) -> None:
         """The client of a waiting receive is gone. Does nothing when the answer is already on its way."""
         ...
+
+
+class Metadata(Protocol):
+    """What a front-end keeps a copy of. Answers at once."""
+
+    def load(self, *prefixes: str) -> list[Snapshot]: ...
+
+    def catch_up(self) -> Changes | None:
+        """What happened since the last time, whoever did it; None: too much, so load again."""
+        ...
+
+
+class Signatories(Protocol):
+    def find(self, key_id: str) -> Signatory | None:
+        """Whose key this is; None when there is none, or it is disabled. Answers at once."""
+        ...
+
+
+class Catalogue(Protocol):
+    """The queues, for who changes them: core/catalogue.py says how. Waits for a disk. Raises Outdated when a queue is
+    not as the caller believes."""
+
+    def loose_lanes(self) -> list[tuple[LaneId, ShardId]]: ...
+
+    def new_lane(self, shard: ShardId) -> LaneId: ...
+
+    def add(self, row: QueueRow) -> None: ...
+
+    def update(self, row: QueueRow) -> None: ...
+
+    def remove(self, row: QueueRow) -> None: ...
+
+    def dropped(self, lane: LaneId) -> None: ...

@@ -1,168 +1,232 @@
-"""The catalogue of queues, in SQLite: which exist, what they are set to, which lane and shard hold them.
+"""A store in one SQLite file, for the processes of one machine.
 
-    queues    account, name → lane, shard, attributes, tags, times
-    loose     lanes that belong to no queue: being made, or being dropped
-    counters  the last lane id given out
-    former    names of deleted queues by lane: dead letters and move tasks still speak of them
+    records  key → value, revision that made it, revision that wrote it last, lease
+    events   revision, place in it → key and record; of the last revisions only
+    leases   id → life, end, in microseconds of the machine's clock
+    counters revision, lease: the last ones
 
 Laws
-- A lane id is written before it is used and never given out again.
-- A queue has a row only while its lane is configured. Between the two the lane is `loose`; a start drops such lanes, so
-  a crash leaves neither a queue without a lane nor a lane without a queue.
-- A lane has a configuration before the row says so; a start gives lanes the configuration of their rows.
-- Every change is one transaction, synced before the method returns (WAL, synchronous=FULL).
+- What the words mean is decided by core/store.py; here it is kept.
+- Every change is one transaction, synced before the method returns (WAL, synchronous=FULL), and excludes all others.
+- Watching is asking for the revision now and then: there is no way to be called by SQLite in another process.
 """
 
 import sqlite3
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-import msgspec
+from holdfast.core.limits import STORE_EVENTS_KEPT
+from holdfast.core.store import (
+    Changes,
+    Compacted,
+    Delete,
+    Event,
+    Lease,
+    LeaseId,
+    Record,
+    Snapshot,
+    Transaction,
+    plan,
+    range_end,
+    remaining_end,
+)
+from holdfast.runtime import clock
 
-from holdfast.core.types import LaneId, QueueName, ShardId, WallMs
-
-VERSION = 2
-FORMER_MAX = 10_000  # names of deleted queues that are kept
+VERSION = 1
+BUSY_S = 5.0  # how long a change waits for that of another process
+POLL_S = 0.02  # between two looks for something new
 _SCHEMA = """
-CREATE TABLE queues (
-    account TEXT NOT NULL, name TEXT NOT NULL, lane INTEGER NOT NULL UNIQUE, shard INTEGER NOT NULL,
-    attributes TEXT NOT NULL, tags TEXT NOT NULL, created INTEGER NOT NULL, modified INTEGER NOT NULL,
-    version INTEGER NOT NULL, PRIMARY KEY (account, name)
-) STRICT;
-CREATE TABLE former (lane INTEGER PRIMARY KEY, account TEXT NOT NULL, name TEXT NOT NULL) STRICT;
-CREATE TABLE loose (lane INTEGER PRIMARY KEY, shard INTEGER NOT NULL) STRICT;
+CREATE TABLE records (
+    key TEXT PRIMARY KEY, value BLOB NOT NULL, created INTEGER NOT NULL, revision INTEGER NOT NULL,
+    lease INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX leased ON records (lease) WHERE lease;
+CREATE TABLE events (
+    revision INTEGER NOT NULL, place INTEGER NOT NULL, key TEXT NOT NULL, value BLOB, created INTEGER NOT NULL,
+    lease INTEGER NOT NULL, PRIMARY KEY (revision, place)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE leases (id INTEGER PRIMARY KEY, life INTEGER NOT NULL, end INTEGER NOT NULL) STRICT;
 CREATE TABLE counters (name TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT;
-INSERT INTO counters VALUES ('lane', 0);
+INSERT INTO counters VALUES ('revision', 0), ('lease', 0);
 """
-# Format 1 knew one account, 000000000000. Its table `former` came later than the others, so it may not be there.
-_FROM_1 = """
-CREATE TABLE IF NOT EXISTS former (lane INTEGER PRIMARY KEY, name TEXT NOT NULL) STRICT;
-ALTER TABLE former RENAME TO old_former;
-ALTER TABLE queues RENAME TO old_queues;
-ALTER TABLE loose RENAME TO old_loose;
-ALTER TABLE counters RENAME TO old_counters;
-"""
-_COPY_FROM_1 = """
-INSERT INTO queues
-    SELECT '000000000000', name, lane, shard, attributes, tags, created, modified, version FROM old_queues;
-INSERT INTO former SELECT lane, '000000000000', name FROM old_former;
-INSERT INTO loose SELECT * FROM old_loose;
-UPDATE counters SET value = (SELECT value FROM old_counters WHERE name = 'lane') WHERE name = 'lane';
-DROP TABLE old_queues; DROP TABLE old_former; DROP TABLE old_loose; DROP TABLE old_counters;
-"""
-_encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(dict[str, str]).decode
+_COLUMNS = "key, value, created, revision, lease"
 
 
-class CatalogueError(Exception):
-    """The catalogue cannot be used; says what to do."""
+class StoreError(Exception):
+    """The store cannot be used; says what to do."""
 
 
-class QueueRow(msgspec.Struct, frozen=True):
-    queue: QueueName
-    lane: LaneId
-    shard: ShardId
-    attributes: dict[str, str]  # as given; defaults are not stored
-    tags: dict[str, str]
-    created: WallMs
-    modified: WallMs
-    version: int = 1  # of the configuration
-
-
-class Catalogue:
-    """Blocks on the disk, so everything but opening is called from a helper thread, one call at a time."""
-
-    def __init__(self, path: Path) -> None:
-        self._connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+class SqliteStore:
+    def __init__(
+        self, path: Path, *, now_us: Callable[[], int] = clock.elapsed_us, events_kept: int = STORE_EVENTS_KEPT
+    ) -> None:
+        self._now_us = now_us
+        self._events_kept = events_kept
+        self._connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=BUSY_S)
         self._connection.execute("PRAGMA journal_mode = WAL")
         self._connection.execute("PRAGMA synchronous = FULL")
         self._migrate(path)
 
     def _migrate(self, path: Path) -> None:
-        (version,) = self._connection.execute("PRAGMA user_version").fetchone()
-        if version == 0:
-            self._connection.executescript(f"BEGIN; {_SCHEMA} PRAGMA user_version = {VERSION}; COMMIT;")
-        elif version == 1:
-            self._connection.executescript(
-                f"BEGIN; {_FROM_1} {_SCHEMA} {_COPY_FROM_1} PRAGMA user_version = {VERSION}; COMMIT;"
-            )
-        elif version != VERSION:
+        with self._change():
+            (version,) = self._connection.execute("PRAGMA user_version").fetchone()
+            if version == 0:
+                for statement in _SCHEMA.split(";"):
+                    self._connection.execute(statement)
+                self._connection.execute(f"PRAGMA user_version = {VERSION}")
+        if version not in (0, VERSION):
             self.close()
-            raise CatalogueError(
+            raise StoreError(
                 f"{path} has format {version}, this Holdfast reads format {VERSION}. Use the version that wrote it."
             )
 
     def close(self) -> None:
         self._connection.close()
 
-    def queues(self) -> list[QueueRow]:
-        rows = self._connection.execute(
-            "SELECT account, name, lane, shard, attributes, tags, created, modified, version FROM queues "
-            "ORDER BY account, name"
-        )
-        return [
-            QueueRow(
-                QueueName(account, name), lane, shard, _decode(attributes), _decode(tags), created, modified, version
-            )
-            for account, name, lane, shard, attributes, tags, created, modified, version in rows
-        ]
-
-    def loose_lanes(self) -> list[tuple[LaneId, ShardId]]:
-        return list(self._connection.execute("SELECT lane, shard FROM loose ORDER BY lane"))
-
-    def former_lanes(self) -> list[tuple[LaneId, QueueName]]:
-        rows = self._connection.execute("SELECT lane, account, name FROM former ORDER BY lane")
-        return [(lane, QueueName(account, name)) for lane, account, name in rows]
-
-    def new_lane(self, shard: ShardId) -> LaneId:
-        """A lane id that was never used; the lane is loose until `add`."""
-        with self._transaction() as connection:
-            (lane,) = connection.execute(
-                "UPDATE counters SET value = value + 1 WHERE name = 'lane' RETURNING value"
-            ).fetchone()
-            connection.execute("INSERT INTO loose VALUES (?, ?)", (lane, shard))
-        return LaneId(lane)
-
-    def add(self, row: QueueRow) -> None:
-        """Its lane is configured."""
-        values = (
-            *row.queue,
-            row.lane,
-            row.shard,
-            _encode(row.attributes).decode(),
-            _encode(row.tags).decode(),
-            row.created,
-            row.modified,
-            row.version,
-        )
-        with self._transaction() as connection:
-            connection.execute("INSERT INTO queues VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
-            connection.execute("DELETE FROM loose WHERE lane = ?", (row.lane,))
-
-    def update(self, row: QueueRow) -> None:
-        """Its lane has this configuration already."""
-        attributes, tags = _encode(row.attributes).decode(), _encode(row.tags).decode()
-        with self._transaction() as connection:
-            connection.execute(
-                "UPDATE queues SET attributes = ?, tags = ?, modified = ?, version = ? WHERE account = ? AND name = ?",
-                (attributes, tags, row.modified, row.version, *row.queue),
-            )
-
-    def remove(self, row: QueueRow) -> None:
-        """The lane is loose until it is dropped. O(FORMER_MAX)."""
-        with self._transaction() as connection:
-            connection.execute("DELETE FROM queues WHERE account = ? AND name = ?", row.queue)
-            connection.execute("INSERT INTO former VALUES (?, ?, ?)", (row.lane, *row.queue))
-            connection.execute(
-                "DELETE FROM former WHERE lane NOT IN (SELECT lane FROM former ORDER BY lane DESC LIMIT ?)",
-                (FORMER_MAX,),
-            )
-            connection.execute("INSERT INTO loose VALUES (?, ?)", (row.lane, row.shard))
-
-    def dropped(self, lane: LaneId) -> None:
-        with self._transaction() as connection:
-            connection.execute("DELETE FROM loose WHERE lane = ?", (lane,))
-
-    def _transaction(self) -> sqlite3.Connection:
-        """As a context: commits at its end, rolls back when it is left by an exception."""
+    @contextmanager
+    def _change(self) -> Iterator[None]:
+        """One transaction: commits at its end, rolls back when it is left by an exception."""
         self._connection.execute("BEGIN IMMEDIATE")
-        return self._connection
+        with self._connection:
+            yield
+
+    # reading
+
+    def get(self, key: str) -> Record | None:
+        self._expire()
+        return self._read(key)
+
+    def _read(self, key: str) -> Record | None:
+        row = self._connection.execute(f"SELECT {_COLUMNS} FROM records WHERE key = ?", (key,)).fetchone()
+        return Record(*row) if row else None
+
+    def range(self, prefix: str) -> Snapshot:
+        self._expire()
+        behind = range_end(prefix)
+        self._connection.execute("BEGIN")  # records and revision belong together
+        with self._connection:
+            rows = self._connection.execute(
+                f"SELECT {_COLUMNS} FROM records WHERE key >= ? AND (? IS NULL OR key < ?) ORDER BY key",
+                (prefix, behind, behind),
+            ).fetchall()
+            return Snapshot(tuple(Record(*row) for row in rows), self._counter("revision"))
+
+    def _counter(self, name: str) -> int:
+        (value,) = self._connection.execute("SELECT value FROM counters WHERE name = ?", (name,)).fetchone()
+        return int(value)
+
+    def watch(self, prefix: str, after: int, *, wait_s: float = 0.0) -> Changes:
+        deadline = time.monotonic() + wait_s
+        while True:
+            found = self._changes(prefix, after)
+            if found.events or time.monotonic() >= deadline:
+                return found
+            time.sleep(POLL_S)
+
+    def _changes(self, prefix: str, after: int) -> Changes:
+        self._expire()
+        if self._counter("revision") == after:
+            return Changes((), after)
+        self._connection.execute("BEGIN")
+        with self._connection:
+            revision = self._counter("revision")
+            if after < revision - self._events_kept:
+                raise Compacted
+            rows = self._connection.execute(
+                "SELECT revision, key, value, created, lease FROM events WHERE revision > ? ORDER BY revision, place",
+                (after,),
+            )
+            events = [_event(row) for row in rows if row[1].startswith(prefix)]
+        return Changes(tuple(events), revision)
+
+    # writing
+
+    def transact(self, transaction: Transaction) -> bool:
+        self._expire()
+        with self._change():
+            return self._transact(transaction)
+
+    def _transact(self, transaction: Transaction) -> bool:
+        revision = self._counter("revision")
+        events = plan(transaction, self._read, is_lease=self._is_lease, revision=revision)
+        if events is None:
+            return False
+        if events:
+            self._apply(events, revision + 1)
+        return True
+
+    def _apply(self, events: list[Event], revision: int) -> None:
+        execute = self._connection.execute
+        for place, event in enumerate(events):
+            record = event.record
+            if record is None:
+                execute("DELETE FROM records WHERE key = ?", (event.key,))
+                execute("INSERT INTO events VALUES (?, ?, ?, NULL, 0, 0)", (revision, place, event.key))
+                continue
+            value = (record.key, record.value, record.created, record.revision, record.lease)
+            execute("INSERT OR REPLACE INTO records VALUES (?, ?, ?, ?, ?)", value)
+            kept = (revision, place, record.key, record.value, record.created, record.lease)
+            execute("INSERT INTO events VALUES (?, ?, ?, ?, ?, ?)", kept)
+        execute("UPDATE counters SET value = ? WHERE name = 'revision'", (revision,))
+        execute("DELETE FROM events WHERE revision <= ?", (revision - self._events_kept,))
+
+    # leases
+
+    def _is_lease(self, lease: LeaseId) -> bool:
+        return self._connection.execute("SELECT 1 FROM leases WHERE id = ?", (lease,)).fetchone() is not None
+
+    def grant(self, life_s: float) -> LeaseId:
+        life = int(life_s * 1e6)
+        with self._change():
+            lease = LeaseId(self._counter("lease") + 1)
+            self._connection.execute("UPDATE counters SET value = ? WHERE name = 'lease'", (lease,))
+            self._connection.execute("INSERT INTO leases VALUES (?, ?, ?)", (lease, life, self._now_us() + life))
+        return lease
+
+    def renew(self, lease: LeaseId) -> bool:
+        self._expire()
+        with self._change():
+            done = self._connection.execute(
+                "UPDATE leases SET end = ? + life WHERE id = ?", (self._now_us(), lease)
+            ).rowcount
+        return bool(done)
+
+    def revoke(self, lease: LeaseId) -> None:
+        with self._change():
+            self._end(lease)
+
+    def _end(self, lease: LeaseId) -> None:
+        self._connection.execute("DELETE FROM leases WHERE id = ?", (lease,))
+        keys = self._connection.execute("SELECT key FROM records WHERE lease = ? ORDER BY key", (lease,)).fetchall()
+        self._transact(Transaction((), tuple(Delete(key) for (key,) in keys)))
+
+    def _expire(self) -> None:
+        """Before anything else: leases whose time is over end."""
+        rows = self._connection.execute("SELECT id, life, end FROM leases").fetchall()
+        if not rows:
+            return
+        now = self._now_us()
+        for lease in (Lease(*row) for row in rows):
+            end = remaining_end(lease, now)
+            if end == lease.end > now:
+                continue
+            with self._change():
+                self._shorten(lease, now)
+
+    def _shorten(self, seen: Lease, now: int) -> None:
+        """Looks again, alone: another process may have renewed it."""
+        row = self._connection.execute("SELECT id, life, end FROM leases WHERE id = ?", (seen.id,)).fetchone()
+        if row is None:
+            return
+        end = remaining_end(Lease(*row), now)
+        if end <= now:
+            self._end(seen.id)
+        else:
+            self._connection.execute("UPDATE leases SET end = ? WHERE id = ?", (end, seen.id))
+
+
+def _event(row: tuple[int, str, bytes | None, int, LeaseId]) -> Event:
+    revision, key, value, created, lease = row
+    return Event(revision, key, None if value is None else Record(key, value, created, revision, lease))
