@@ -6,13 +6,13 @@ import pytest
 
 from holdfast.core import command as c
 from holdfast.core.command import Delivery, Need
-from holdfast.core.errors import NoRoom, QueueDoesNotExist
+from holdfast.core.errors import NoRoom, OverLimit, QueueDoesNotExist
 from holdfast.core.journal import Journal
 from holdfast.core.limits import SECOND
 from holdfast.core.poll import Polls, Waiter
 from holdfast.core.primary import Primary, Reply
 from holdfast.core.shard import Shard
-from holdfast.core.types import Instant, Kind, LaneConfig, LaneId, ShardId, WallMs
+from holdfast.core.types import Instant, Kind, LaneConfig, LaneId, Receipt, ShardId, WallMs
 from tests.core.memory_disk import Plain
 from tests.scenarios.memory_log import MemoryLog
 
@@ -104,6 +104,43 @@ def test_an_answer_that_waits_for_nothing_leaves_at_once() -> None:
     lead = Lead()
     lead.ask(c.Count(LANE), "count")
     assert [token for token, _ in lead.primary.replies()] == ["count"]
+
+
+def test_the_outcomes_of_a_batch_leave_together_and_in_its_order() -> None:
+    lead = Lead(LaneConfig(messages_max=2))
+    sends = [c.Send(LANE, body, body, len(body)) for body in (b"a", b"b", b"c")]
+    lead.primary.submit_all(sends, "batch", lead.own, lead.wall)
+    assert lead.primary.replies() == []
+    ((token, outcomes),) = lead.sync()
+    assert token == "batch"
+    assert [type(outcome) for outcome in cast(list[object], outcomes)] == [c.Accepted, c.Accepted, OverLimit]
+
+
+def test_a_batch_leaves_the_same_log_as_its_commands_one_by_one() -> None:
+    sends = [c.Send(LANE, b"a", b"a", 1), c.Send(LaneId(99), b"b", b"b", 1), c.Send(LANE, b"c", b"c", 1, delay_s=5)]
+    batch, single = Lead(), Lead()
+    batch.primary.submit_all(sends, "batch", batch.own, batch.wall)
+    for send in sends:
+        single.ask(send, "single")
+    assert [frame.records for frame in batch.log.frames] == [frame.records for frame in single.log.frames]
+    assert batch.primary.shard.dump() == single.primary.shard.dump()
+
+
+def test_a_batch_waits_for_the_headers_that_one_of_its_deletes_needs() -> None:
+    lead = Lead()
+    lead.send(b"a")
+    lead.send(b"b")
+    accepted = [cast(c.Accepted, answer) for _, answer in lead.sync()]
+    lead.drop_windows()
+    deletes = [c.Delete(LANE, Receipt(LANE, each.seq, each.epoch, each.lsn, 1)) for each in accepted]
+    deletes.insert(1, c.Delete(LaneId(99), deletes[0].receipt))
+    lead.primary.submit_all(deletes, "batch", lead.own, lead.wall)
+    assert lead.sync() == []
+    assert lead.load() == 2
+    ((token, outcomes),) = lead.sync()
+    assert token == "batch"
+    assert [type(outcome) for outcome in cast(list[object], outcomes)] == [c.Done, QueueDoesNotExist, c.Done]
+    assert lead.primary.shard.lanes[LANE].count == 0
 
 
 def test_every_record_is_applied_at_the_time_of_its_frame() -> None:

@@ -10,7 +10,7 @@ import asyncio
 import os
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -67,6 +67,9 @@ class Commands:
 
     def submit(self, _shard: ShardId, command: Command, _call: Call, _wait_s: int = 0) -> None:
         self.taken.append(command)
+
+    def submit_all(self, _shard: ShardId, commands: Sequence[Command], _call: Call) -> None:
+        self.taken.extend(commands)
 
     def cancel(self, _shard: ShardId, _call: Call) -> None:
         pass

@@ -95,8 +95,8 @@ def test_an_error_as_clients_expect_it() -> None:
 
 def test_the_reply_to_a_send() -> None:
     parcel = Parcel(Send(LaneId(1), b"", b"", 0), "b" * 32, "a" * 32, "c" * 32)
-    reply = wire.sent(Accepted(Epoch(1), Lsn(2), Seq(3)), parcel, message_id="id", is_fifo=True)
-    assert json.loads(reply) == {
+    members = wire.sent(Accepted(Epoch(1), Lsn(2), Seq(3)), parcel, message_id="id", is_fifo=True)
+    assert json.loads(f"{{{members}}}") == {
         "MessageId": "id",
         "MD5OfMessageBody": "b" * 32,
         "MD5OfMessageAttributes": "a" * 32,
@@ -107,12 +107,12 @@ def test_the_reply_to_a_send() -> None:
 
 def test_the_reply_to_a_batch_has_no_empty_lists() -> None:
     error = ReceiptHandleIsInvalid('the handle "x"')
-    reply = wire.batch([("1", b'{"MessageId":"m"}'), ("2", error), ("3", wire.NOTHING)])
+    reply = wire.batch(['{"Id":"1","MessageId":"m"}', '{"Id":"3"}'], [("2", error)])
     assert json.loads(reply) == {
         "Successful": [{"Id": "1", "MessageId": "m"}, {"Id": "3"}],
         "Failed": [{"Id": "2", "SenderFault": True, "Code": "ReceiptHandleIsInvalid", "Message": 'the handle "x"'}],
     }
-    assert json.loads(wire.batch([("1", wire.NOTHING)])) == {"Successful": [{"Id": "1"}]}
+    assert json.loads(wire.batch(['{"Id":"1"}'], [])) == {"Successful": [{"Id": "1"}]}
 
 
 # batches

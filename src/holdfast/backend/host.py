@@ -105,6 +105,12 @@ class Host:
             raise NotPrimary
         lead.submit(command, call, wait_s)
 
+    def submit_all(self, shard: ShardId, commands: Sequence[Command], call: Call) -> None:
+        lead = self._leads.get(shard)
+        if lead is None:
+            raise NotPrimary
+        lead.submit_all(commands, call)
+
     def cancel(self, shard: ShardId, call: Call) -> None:
         self._leads[shard].cancel(call)
 

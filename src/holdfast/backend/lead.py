@@ -7,7 +7,7 @@ the next turns fill the next frame. A reply leaves when the core gives it out, n
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from holdfast.backend.disk import Disk
 from holdfast.backend.letters import Reader, places
 from holdfast.backend.writer import Writer
 from holdfast.core.command import (
+    Accepted,
     Arrive,
     ArriveReply,
     Command,
@@ -25,7 +26,7 @@ from holdfast.core.command import (
     Settle,
 )
 from holdfast.core.journal import Found
-from holdfast.core.primary import Outgoing, Primary
+from holdfast.core.primary import Outcome, Outgoing, Primary
 from holdfast.core.record import Message
 from holdfast.core.types import Address, Instant, WallMs
 from holdfast.runtime import clock
@@ -76,6 +77,20 @@ class Lead:
             self._fail(problem)
         if type(command) is Send and journal.next_lsn != lsn:  # it was written, so this is its place
             self._cache.put(lsn, Letter(command.content, self.primary.shard.wall))
+
+    def submit_all(self, commands: Sequence[Command], call: Call) -> None:
+        if not self._own:
+            self._begin_turn()
+        first = self.primary.journal.next_lsn
+        outcomes: list[Outcome] = []
+        try:
+            outcomes = self.primary.submit_all(commands, call, self._own, self._wall)
+        except Exception as problem:  # noqa: BLE001 - as in `submit`
+            self._fail(problem)
+        put, wall = self._cache.put, self.primary.shard.wall
+        for command, outcome in zip(commands, outcomes, strict=False):
+            if type(command) is Send and type(outcome) is Accepted and outcome.lsn >= first:  # not a repeated one
+                put(outcome.lsn, Letter(command.content, wall))
 
     def ask(self, command: Command) -> "asyncio.Future[object]":
         """For the host's own tasks."""
@@ -133,8 +148,13 @@ class Lead:
             self._idle.set()
 
     def _deliver(self, call: Receiver, delivery: Delivery | PeekReply) -> None:
+        recent = self._cache.get
+        letters = [recent(each.header.at) for each in delivery.messages]
+        if None not in letters:
+            call.answered(delivery, letters)  # type: ignore[arg-type]  # mypy does not see that none is None
+            return
         wanted = places(call.lane, (each.header for each in delivery.messages))
-        self.reader.letters(wanted, lambda letters: call.answered(delivery, letters))
+        self.reader.letters(wanted, lambda found: call.answered(delivery, found))
 
     def _loaded(self, need: Need, found: Found) -> None:
         self.primary.loaded(need, found.headers, found.upto, self._time.now(), clock.wall_ms())

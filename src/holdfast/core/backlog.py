@@ -169,7 +169,11 @@ class Backlog:
         self.last = seq
         if window is not None and window.next == seq and len(window.queue) < WINDOW_MAX:
             window.next = Seq(seq + 1)
-            window.add(header, is_grouped=self.is_grouped, is_held=False)
+            if self.is_grouped or header.deadline:
+                window.add(header, is_grouped=self.is_grouped, is_held=False)
+            else:
+                window.tail = header
+                window.queue.append(header)
 
     def skip(self, seq: Seq) -> None:
         """This sequence number is not part of the stream: it waits elsewhere."""

@@ -13,6 +13,7 @@ Receives that find nothing wait in a table (poll.py) and are served first come, 
 """
 
 from collections import deque
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -39,7 +40,8 @@ from holdfast.core.record import Message
 from holdfast.core.shard import Shard
 from holdfast.core.types import Header, Instant, LaneId, Lsn, Seq, ShardId, WallMs
 
-Reply = tuple[Any, Answer | HoldfastError]
+Outcome = Answer | HoldfastError
+Reply = tuple[Any, Outcome | list[Outcome]]  # a list: of a batch, in its order
 
 
 class Outgoing(msgspec.Struct, frozen=True):
@@ -53,14 +55,32 @@ class Outgoing(msgspec.Struct, frozen=True):
         return hand_over(self.entry, message, source=self.source, now=self.now)
 
 
+class _Several:
+    """A batch some of whose commands wait for headers."""
+
+    __slots__ = ("left", "outcomes", "token")
+
+    def __init__(self, token: Any, outcomes: list[Outcome]) -> None:
+        self.token = token
+        self.outcomes = outcomes
+        self.left = 0
+
+
+class _Place(msgspec.Struct, frozen=True):
+    """The token of such a command: where its outcome belongs."""
+
+    several: _Several
+    index: int
+
+
 class Primary:
     def __init__(self, shard: Shard, journal: Journal) -> None:
         self.shard = shard
         self.journal = journal
         self.polls = Polls()
         self._ready: list[Reply] = []  # may leave now
-        self._bound: deque[tuple[Lsn, Any, Answer | HoldfastError]] = deque()  # wait for commit
-        self._bound_local: deque[tuple[Lsn, Any, Answer | HoldfastError]] = deque()  # wait for this disk only
+        self._bound: deque[tuple[Lsn, Any, Outcome | list[Outcome]]] = deque()  # wait for commit
+        self._bound_local: deque[tuple[Lsn, Any, Outcome | list[Outcome]]] = deque()  # wait for this disk only
         self._needing: dict[Need, list[tuple[Command, Any, int]]] = {}
         self._asked: dict[Need, None] = {}
         self._handed: dict[tuple[ShardId, int], Instant] = {}  # when a departure was last sent
@@ -83,6 +103,32 @@ class Primary:
         if self.shard.stirred and type(command) is Receive and command.lane in self.shard.stirred:
             self._serve_lane(command.lane)  # who waits was here first
         self._decide(command, token, wait_s)
+
+    def submit_all(self, commands: Sequence[Command], token: Any, own: Instant, wall: WallMs) -> list[Outcome]:
+        """As `submit` of each in turn, none of them a receive; their outcomes leave together. Answers those that are
+        known already, EMPTY_DELIVERY in the place of others."""
+        if len(self._bound) + len(self._bound_local) >= REPLIES_MAX:
+            self._ready.append((token, [Overloaded() for _ in commands]))
+            return []
+        self._open(own, wall)
+        outcomes: list[Outcome] = []
+        waiting: list[tuple[int, Need]] = []
+        for command in commands:
+            outcome = self._execute(command)
+            if isinstance(outcome, Need):
+                waiting.append((len(outcomes), outcome))
+                outcome = EMPTY_DELIVERY
+            outcomes.append(outcome)
+        if waiting:
+            self._wait(_Several(token, outcomes), commands, waiting)
+        else:
+            self._bound.append((self.shard.lsn, token, outcomes))
+        return outcomes
+
+    def _wait(self, several: _Several, commands: Sequence[Command], waiting: list[tuple[int, Need]]) -> None:
+        several.left = len(waiting)
+        for index, need in waiting:
+            self._needing.setdefault(need, []).append((commands[index], _Place(several, index), 0))
 
     def _open(self, own: Instant, wall: WallMs) -> None:
         now = self.journal.begin(own, wall)
@@ -133,8 +179,18 @@ class Primary:
     def _reply(self, token: Any, answer: Answer | HoldfastError, *, is_local: bool = False) -> None:
         if token is None:
             return
+        if type(token) is _Place:
+            self._place(token, answer)
+            return
         bound = self._bound_local if is_local else self._bound
         bound.append((self.shard.lsn, token, answer))
+
+    def _place(self, place: _Place, outcome: Outcome) -> None:
+        several = place.several
+        several.outcomes[place.index] = outcome
+        several.left -= 1
+        if not several.left:
+            self._bound.append((self.shard.lsn, several.token, several.outcomes))
 
     # Long polls
 

@@ -136,13 +136,13 @@ class Replicated:
         self._effects[type(record)](record)
 
     def _apply_sent(self, record: r.Sent) -> None:
-        lane = self.lanes[record.lane]
-        header = r.header_of(record, self.epoch, self.lsn, self.now)
-        lane.add(header, self.now)
+        lane, now = self.lanes[record.lane], self.now
+        header = r.header_of(record, self.epoch, self.lsn, now)
+        lane.add(header, now)
         if record.digest != r.NO_DIGEST:
             if lane.dedup is None:
                 lane.dedup = Dedup()
-            lane.dedup.add(record.digest, self.now, epoch=self.epoch, lsn=self.lsn, seq=record.seq)
+            lane.dedup.add(record.digest, now, epoch=self.epoch, lsn=self.lsn, seq=record.seq)
         self._added(lane, header)
 
     def _apply_arrived(self, record: r.Arrived) -> None:

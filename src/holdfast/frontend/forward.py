@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from holdfast.core import receipt
 from holdfast.core.command import Accepted, Answer, ChangeVisibility, Delivery
 from holdfast.core.errors import HoldfastError
+from holdfast.core.primary import Outcome
 from holdfast.core.types import Receipt
 from holdfast.frontend.exchange import Exchange
 from holdfast.frontend.locate import Queue
@@ -34,11 +35,6 @@ def refuse(exchange: Exchange, error: HoldfastError) -> None:
     exchange.refuse(error)
 
 
-def _sent(accepted: Accepted, parcel: Parcel, queue: Queue) -> bytes:
-    name = receipt.message_id(queue.shard, accepted.epoch, accepted.lsn)
-    return json.sent(accepted, parcel, message_id=name, is_fifo=queue.is_fifo)
-
-
 class SendCall(Call):
     __slots__ = ("_exchange", "_parcel", "_queue")
 
@@ -49,7 +45,10 @@ class SendCall(Call):
 
     def answered(self, answer: Answer | HoldfastError, _: Sequence[Letter], /) -> None:
         if type(answer) is Accepted:
-            self._exchange.answer(_sent(answer, self._parcel, self._queue))
+            queue = self._queue
+            name = receipt.message_id(queue.shard, answer.epoch, answer.lsn)
+            members = json.sent(answer, self._parcel, message_id=name, is_fifo=queue.is_fifo)
+            self._exchange.answer(f"{{{members}}}".encode())
         else:
             assert isinstance(answer, HoldfastError)
             refuse(self._exchange, answer)
@@ -128,46 +127,53 @@ class ReceiveCall(Receiver):
             self._backend.submit(self._queue.shard, ChangeVisibility(lane, handed, 0), IgnoredCall())
 
 
-class Batch:
-    """Collects the outcomes of a batch's entries, and answers when the last one is there."""
+class BatchCall(Call):
+    """For a batch whose entries' successes say nothing but their ids."""
 
-    __slots__ = ("_exchange", "_left", "_outcomes")
+    __slots__ = ("_exchange", "_names", "_refused")
 
-    def __init__(self, exchange: Exchange, names: Sequence[str]) -> None:
+    def __init__(self, exchange: Exchange, names: Sequence[str], refused: Sequence[json.Failure]) -> None:
         self._exchange = exchange
-        self._outcomes: list[json.Outcome] = [(name, json.NOTHING) for name in names]
-        self._left = len(names)
+        self._names = names  # of the entries that were submitted
+        self._refused = refused
 
-    def put(self, index: int, outcome: bytes | HoldfastError) -> None:
-        self._outcomes[index] = (self._outcomes[index][0], outcome)
-        self._left -= 1
-        if not self._left:
-            self._exchange.answer(json.batch(self._outcomes))
+    def answered(self, answer: list[Outcome], _: Sequence[Letter], /) -> None:
+        successful: list[str] = []
+        failed = list(self._refused)
+        for name, outcome in zip(self._names, answer, strict=True):
+            if isinstance(outcome, HoldfastError):
+                failed.append((name, outcome))
+            else:
+                successful.append(f'{{"Id":"{name}"}}')
+        self._exchange.answer(json.batch(successful, failed))
 
 
-class SendEntryCall(Call):
-    __slots__ = ("_batch", "_index", "_parcel", "_queue")
+class SendBatchCall(Call):
+    __slots__ = ("_exchange", "_parcels", "_queue", "_refused")
 
-    def __init__(self, batch: Batch, index: int, parcel: Parcel, queue: Queue) -> None:
-        self._batch = batch
-        self._index = index
-        self._parcel = parcel
+    def __init__(
+        self,
+        exchange: Exchange,
+        parcels: Sequence[tuple[str, Parcel]],
+        refused: Sequence[json.Failure],
+        *,
+        queue: Queue,
+    ) -> None:
+        self._exchange = exchange
+        self._parcels = parcels  # that were submitted, by their ids
+        self._refused = refused
         self._queue = queue
 
-    def answered(self, answer: Answer | HoldfastError, _: Sequence[Letter], /) -> None:
-        if type(answer) is Accepted:
-            self._batch.put(self._index, _sent(answer, self._parcel, self._queue))
-        else:
-            assert isinstance(answer, HoldfastError)
-            self._batch.put(self._index, answer)
-
-
-class PlainEntryCall(Call):
-    __slots__ = ("_batch", "_index")
-
-    def __init__(self, batch: Batch, index: int) -> None:
-        self._batch = batch
-        self._index = index
-
-    def answered(self, answer: Answer | HoldfastError, _: Sequence[Letter], /) -> None:
-        self._batch.put(self._index, answer if isinstance(answer, HoldfastError) else json.NOTHING)
+    def answered(self, answer: list[Outcome], _: Sequence[Letter], /) -> None:
+        shard, is_fifo = self._queue.shard, self._queue.is_fifo
+        successful: list[str] = []
+        failed = list(self._refused)
+        for (name, parcel), outcome in zip(self._parcels, answer, strict=True):
+            if type(outcome) is Accepted:
+                message_id = receipt.message_id(shard, outcome.epoch, outcome.lsn)
+                members = json.sent(outcome, parcel, message_id=message_id, is_fifo=is_fifo)
+                successful.append(f'{{"Id":"{name}",{members}}}')
+            else:
+                assert isinstance(outcome, HoldfastError)
+                failed.append((name, outcome))
+        self._exchange.answer(json.batch(successful, failed))

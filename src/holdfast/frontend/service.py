@@ -15,19 +15,19 @@ from holdfast.frontend import dialect
 from holdfast.frontend.admit import Gate
 from holdfast.frontend.exchange import Exchange
 from holdfast.frontend.forward import (
-    Batch,
+    BatchCall,
     PlainCall,
-    PlainEntryCall,
     ReceiveCall,
+    SendBatchCall,
     SendCall,
-    SendEntryCall,
     fail,
     refuse,
 )
 from holdfast.frontend.locate import Directory, Queue
 from holdfast.protocol import actions, batches, messages, receives
 from holdfast.protocol.actions import UnknownOperation, required
-from holdfast.runtime.rpc import Backend
+from holdfast.protocol.json import Failure
+from holdfast.runtime.rpc import Backend, Call
 
 Handler = Callable[[Any, Exchange], None]
 _TRACE = b"x-amzn-trace-id"
@@ -108,22 +108,26 @@ class Service:
                 messages.check_fifo(entry, queue.config, is_batch=True)
         is_plain = exchange.wording is None and b"\\" not in exchange.body
         sender = exchange.caller.sender
-        parcels = [self._parcel(entry, queue, sender=sender, is_plain=is_plain) for _, entry in entries]
-        batches.check_bytes([each.command.size for each in parcels if isinstance(each, messages.Parcel)])
-        batch = Batch(exchange, [name for name, _ in entries])
-        for index, parcel in enumerate(parcels):
-            if isinstance(parcel, HoldfastError):
-                batch.put(index, parcel)
+        parcels: list[tuple[str, messages.Parcel]] = []
+        refused: list[Failure] = []
+        for name, entry in entries:
+            try:
+                parcel = messages.parcel(
+                    entry, queue.lane, queue.config, sender=sender, is_plain=is_plain, is_batch=True
+                )
+            except HoldfastError as error:
+                refused.append((name, error))
             else:
-                self._backend.submit(queue.shard, parcel.command, SendEntryCall(batch, index, parcel, queue))
+                parcels.append((name, parcel))
+        batches.check_bytes([parcel.command.size for _, parcel in parcels])
+        call = SendBatchCall(exchange, parcels, refused, queue=queue)
+        self._submit_all(queue, [parcel.command for _, parcel in parcels], call)
 
-    def _parcel(
-        self, entry: actions.SendEntry, queue: Queue, *, sender: bytes, is_plain: bool
-    ) -> messages.Parcel | HoldfastError:
-        try:
-            return messages.parcel(entry, queue.lane, queue.config, sender=sender, is_plain=is_plain, is_batch=True)
-        except HoldfastError as error:
-            return error
+    def _submit_all(self, queue: Queue, commands: list[Command], call: Call) -> None:
+        if commands:
+            self._backend.submit_all(queue.shard, commands, call)
+        else:  # all of them were refused
+            call.answered([], ())
 
     # receiving
 
@@ -178,11 +182,14 @@ class Service:
         entries: list[tuple[str, Any]],
         command_of: Callable[[Any, Queue], Command],
     ) -> None:
-        batch = Batch(exchange, [name for name, _ in entries])
-        for index, (_, entry) in enumerate(entries):
+        names: list[str] = []
+        commands: list[Command] = []
+        refused: list[Failure] = []
+        for name, entry in entries:
             try:
-                command = command_of(entry, queue)
+                commands.append(command_of(entry, queue))
             except HoldfastError as error:
-                batch.put(index, error)
+                refused.append((name, error))
             else:
-                self._backend.submit(queue.shard, command, PlainEntryCall(batch, index))
+                names.append(name)
+        self._submit_all(queue, commands, BatchCall(exchange, names, refused))

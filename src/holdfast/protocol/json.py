@@ -23,7 +23,7 @@ EMPTY_RECEIVE = b"{}"
 _SQS = "com.amazonaws.sqs#"
 _SERVICE = "com.amazon.coral.service#"
 encode = msgspec.json.Encoder().encode
-Outcome = tuple[str, bytes | HoldfastError]  # of one batch entry: its id, and its reply's members or why not
+Failure = tuple[str, HoldfastError]  # of one batch entry: its id, and why
 
 
 def error_body(error: HoldfastError) -> bytes:
@@ -39,33 +39,25 @@ def error_header(error: HoldfastError) -> bytes:
     return f"{error.query_code};{error.fault}".encode()
 
 
-def sent(accepted: Accepted, parcel: Parcel, *, message_id: str, is_fifo: bool) -> bytes:
-    """The answer to SendMessage, and with an Id in front a successful entry of a batch."""
-    text = f'{{"MessageId":"{message_id}","MD5OfMessageBody":"{parcel.body_md5}"'
+def sent(accepted: Accepted, parcel: Parcel, *, message_id: str, is_fifo: bool) -> str:
+    """What the answer to SendMessage says, without its braces; an entry of a batch has an Id in front."""
+    text = f'"MessageId":"{message_id}","MD5OfMessageBody":"{parcel.body_md5}"'
     if parcel.attributes_md5:
         text += f',"MD5OfMessageAttributes":"{parcel.attributes_md5}"'
     if parcel.system_md5:
         text += f',"MD5OfMessageSystemAttributes":"{parcel.system_md5}"'
     if is_fifo:
         text += f',"SequenceNumber":"{SEQUENCE_BASE + accepted.seq}"'
-    return (text + "}").encode()
+    return text
 
 
-def batch(outcomes: Sequence[Outcome]) -> bytes:
-    """Successful and Failed, each absent when empty. Ids need no escaping."""
-    successful, failed = [], []
-    for name, outcome in outcomes:
-        if isinstance(outcome, HoldfastError):
-            failed.append(_failed(name, outcome))
-        elif outcome == NOTHING:
-            successful.append(f'{{"Id":"{name}"}}'.encode())
-        else:
-            successful.append(f'{{"Id":"{name}",'.encode() + outcome[1:])
+def batch(successful: Sequence[str], failed: Sequence[Failure]) -> bytes:
+    """Both lists, each absent when empty. `successful`: entries as they are shown; ids need no escaping."""
     members = []
     if successful:
-        members.append(b'"Successful":[' + b",".join(successful) + b"]")
+        members.append(f'"Successful":[{",".join(successful)}]'.encode())
     if failed:
-        members.append(b'"Failed":[' + b",".join(failed) + b"]")
+        members.append(b'"Failed":[' + b",".join([_failed(name, error) for name, error in failed]) + b"]")
     return b"{" + b",".join(members) + b"}"
 
 

@@ -105,28 +105,37 @@ def reply(messages: Sequence[Handed], origin: Origin, wanted: View) -> bytes:
         return b"{}"
     parts: list[bytes] = [b'{"Messages":[']
     for message in messages:
-        _show(parts, message, origin, wanted)
+        stored = content.unpack(message.content)
+        parts.append(_names(message, stored.body_md5, origin))
+        parts.append(stored.body)
+        parts.append(b'"')
+        if wanted is not PLAIN:
+            _show_attributes(parts, message, stored, origin=origin, wanted=wanted)
         parts.append(b"},")
     parts[-1] = b"}]}"
     return b"".join(parts)
 
 
-def _show(parts: list[bytes], message: Handed, origin: Origin, wanted: View) -> None:
-    header, stored = message.delivered.header, content.unpack(message.content)
-    handle = receipt.encode(
-        Receipt(origin.lane, header.seq, header.epoch, header.lsn, message.delivered.number), origin.receipt_key
-    )
+def _names(message: Handed, body_md5: bytes, origin: Origin) -> bytes:
+    """Everything before the body."""
+    delivered = message.delivered
+    header = delivered.header
+    handed = Receipt(origin.lane, header.seq, header.epoch, header.lsn, delivered.number)
+    handle = receipt.encode(handed, origin.receipt_key)
     if message.message_id:
         name = receipt.message_id_text(message.message_id)
     else:
         name = receipt.message_id(origin.shard, header.epoch, header.lsn)
-    parts.append(
-        f'{{"MessageId":"{name}","ReceiptHandle":"{handle}","MD5OfBody":"{stored.body_md5.decode()}","Body":"'.encode()
+    return b'{"MessageId":"%b","ReceiptHandle":"%b","MD5OfBody":"%b","Body":"' % (
+        name.encode(),
+        handle.encode(),
+        body_md5,
     )
-    parts.append(stored.body)
-    parts.append(b'"')
-    if wanted is PLAIN:
-        return
+
+
+def _show_attributes(
+    parts: list[bytes], message: Handed, stored: content.Content, *, origin: Origin, wanted: View
+) -> None:
     if wanted.attributes and stored.extras.attributes:
         parts.append(_attributes(stored.extras, wanted.attributes))
     if wanted.system:

@@ -3,13 +3,12 @@ has it changed. In one process this is a method call; over the network the same 
 """
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 
 from holdfast.core.catalogue import QueueRow
-from holdfast.core.command import Answer, Command
-from holdfast.core.errors import HoldfastError
+from holdfast.core.command import Command
 from holdfast.core.identity import Signatory
 from holdfast.core.store import Changes, Snapshot
 from holdfast.core.types import Cause, LaneId, ShardId, WallMs
@@ -30,8 +29,9 @@ class Call:
 
     __slots__ = ()
 
-    def answered(self, answer: Answer | HoldfastError, letters: Sequence[Letter], /) -> None:
-        """`letters`: for a delivery or a peek, the contents of its messages, in its order."""
+    def answered(self, answer: Any, letters: Sequence[Letter], /) -> None:
+        """`answer`: of the command, or why not; for a batch their list, in its order. `letters`: for a delivery or a
+        peek, the contents of its messages, in its order."""
         raise NotImplementedError
 
 
@@ -47,6 +47,10 @@ class Receiver(Call):
 class Backend(Protocol):
     def submit(self, shard: ShardId, command: Command, call: Call, wait_s: int = 0) -> None:
         """`wait_s`: how long a receive that finds nothing may wait."""
+        ...
+
+    def submit_all(self, shard: ShardId, commands: Sequence[Command], call: Call) -> None:
+        """A batch: done in this order, answered at once."""
         ...
 
     def cancel(self, shard: ShardId, call: Call) -> None:
