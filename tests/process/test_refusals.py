@@ -16,7 +16,7 @@ ROWS = wrong_requests.rows()
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    with running(tmp_path_factory.mktemp("refusals") / "data") as server:
+    with running(tmp_path_factory.mktemp("refusals") / "data", "--log-level", "debug") as server:
         yield server
 
 
@@ -64,3 +64,11 @@ def test_extensions_are_unknown_to_the_older_dialect(server: Running) -> None:
     for action in EXTENSIONS:
         said = wrong_requests.refusal(server, action, {"QueueUrl": "jobs"}, dialect="query")
         assert str(said) == f"InvalidAction 400 The action {action} is not valid for this endpoint."
+
+
+def test_nothing_of_requests_and_messages_is_in_the_log(server: Running, known: dict[str, str]) -> None:
+    """Comes last."""
+    log = server.output()
+    assert "Traceback" not in log
+    for text in (*known.values(), "stays", "in flight", "a" * 60, "garbage", "nowhere", "Colour", "bell"):
+        assert text not in log
