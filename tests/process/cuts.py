@@ -69,7 +69,7 @@ class Watched:
             assert self.process.poll() is None, self.output()
             assert time.monotonic() < deadline, self.output()
             time.sleep(0.01)
-        return self._ready.read_text(encoding="utf-8").strip()
+        return self._ready.read_text(encoding="utf-8").split()[0]
 
     def output(self) -> str:
         return self._log.read_text(encoding="utf-8")

@@ -47,7 +47,7 @@ class Running:
             assert self.process.poll() is None, self.output()
             assert time.monotonic() < deadline, self.output()
             time.sleep(0.02)
-        self.endpoint = ready.read_text(encoding="utf-8").strip()
+        self.endpoint = ready.read_text(encoding="utf-8").split()[0]
 
     def output(self) -> str:
         return self._log.read_text(encoding="utf-8")

@@ -58,9 +58,9 @@ def test_flags_win_over_the_environment_over_the_file_over_defaults() -> None:
     [
         (file(server={"lisen": "x"}), "holdfast.toml: server.lisen is no setting. Did you mean server.listen?"),
         (file(sever={"listen": "x"}), "holdfast.toml: [sever] is no section. Did you mean server?"),
-        (file(listen="x"), "holdfast.toml: [listen] is no section. There is server.listen."),
+        (file(region="x"), "holdfast.toml: [region] is no section. There is server.region."),
         (file(server="x"), "server must be a table: write [server]"),
-        (file(auth={"listen": "x"}), "auth.listen is no setting. There is server.listen."),
+        (file(auth={"region": "x"}), "auth.region is no setting. There is server.region."),
         (
             from_environment({"HOLDFAST__SERVER__LISTN": "x"}),
             "HOLDFAST__SERVER__LISTN is no setting. Did you mean HOLDFAST__SERVER__LISTEN?",

@@ -11,6 +11,7 @@ from typing import NoReturn
 from holdfast.backend.disk import Disk, make_folders
 from holdfast.backend.lead import Lead
 from holdfast.backend.letters import Reader
+from holdfast.backend.survey import Depth, look
 from holdfast.backend.upkeep import Upkeep
 from holdfast.backend.writer import Writer
 from holdfast.core.command import EMPTY_DELIVERY, Arrive, Command
@@ -18,9 +19,10 @@ from holdfast.core.errors import HoldfastError, NotPrimary
 from holdfast.core.primary import Primary
 from holdfast.core.recovery import recover
 from holdfast.core.shard import Shard
-from holdfast.core.types import Address, ShardId
+from holdfast.core.types import Address, LaneId, ShardId
 from holdfast.runtime.crypto import MasterKey
 from holdfast.runtime.logs import log
+from holdfast.runtime.metrics import Histogram
 from holdfast.runtime.rpc import Call
 
 EXIT_DISK = 74  # EX_IOERR
@@ -56,13 +58,14 @@ def stop_now(problem: BaseException) -> NoReturn:
 class Host:
     """Leads all shards under `root`. Belongs to the running loop."""
 
-    def __init__(self, root: Path, master: MasterKey) -> None:
+    def __init__(self, root: Path, master: MasterKey, *, syncs: Histogram | None = None) -> None:
+        """`syncs`: how long the disk takes is noted there."""
         self._root = root
         self._master = master
         self._loop = asyncio.get_running_loop()
         self._leads: dict[ShardId, Lead] = {}
         self._upkeeps: list[Upkeep] = []
-        self._writer = Writer(to_loop=self._loop.call_soon_threadsafe, fail=stop_now)
+        self._writer = Writer(to_loop=self._loop.call_soon_threadsafe, fail=stop_now, syncs=syncs or Histogram())
         self._reading = ThreadPoolExecutor(1, thread_name_prefix="holdfast-reader")
         self._maintaining = ThreadPoolExecutor(1, thread_name_prefix="holdfast-maintenance")
 
@@ -118,6 +121,14 @@ class Host:
         lead = self._leads.get(target.shard)
         if lead is not None:
             lead.submit(command, call)
+
+    def look(self, shard: ShardId, lane: LaneId) -> Depth | None:
+        lead = self._leads.get(shard)
+        return look(lead.primary.shard, lane) if lead is not None else None
+
+    def polls(self) -> int:
+        """Receives that wait."""
+        return sum(len(lead.primary.polls) for lead in self._leads.values())
 
     async def drain(self) -> None:
         """Waiting receives end with empty answers; everything decided becomes durable and is answered."""

@@ -11,6 +11,7 @@ from typing import Any
 
 from holdfast.backend.disk import Disk
 from holdfast.core.files import FileOp
+from holdfast.runtime import metrics
 
 Job = tuple[Disk, tuple[FileOp, ...], Callable[[], None]]
 
@@ -18,7 +19,10 @@ Job = tuple[Disk, tuple[FileOp, ...], Callable[[], None]]
 class Writer:
     """`fail` is called in whatever thread meets the failure and must not return."""
 
-    def __init__(self, *, to_loop: Callable[..., Any], fail: Callable[[BaseException], None]) -> None:
+    def __init__(
+        self, *, to_loop: Callable[..., Any], fail: Callable[[BaseException], None], syncs: metrics.Histogram
+    ) -> None:
+        self._syncs = syncs
         self._to_loop = to_loop
         self._fail = fail
         self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
@@ -36,9 +40,11 @@ class Writer:
     def _work(self) -> None:
         while (job := self._jobs.get()) is not None:
             disk, operations, on_done = job
+            began = metrics.now()
             try:
                 for operation in operations:
                     disk.execute(operation)
             except OSError as problem:
                 self._fail(problem)
+            self._syncs.note(metrics.now() - began)
             self._to_loop(on_done)

@@ -13,10 +13,11 @@ from holdfast.runtime.config.kinds import Address
 
 
 class Announcement(msgspec.Struct, frozen=True):
-    """`listen` has the port that is really open."""
+    """`listen` and `admin` have the ports that are really open."""
 
     data: Path
     listen: Address
+    admin: Address
     account: str
     region: str
     is_open: bool  # without authentication
@@ -24,10 +25,11 @@ class Announcement(msgspec.Struct, frozen=True):
     ready_file: Path | None = None
 
     def make(self) -> None:
-        folder.describe(self.data, folder.Described(url(reachable(self.listen)), self.account, self.region))
+        endpoint, admin = url(reachable(self.listen)), url(reachable(self.admin))
+        folder.describe(self.data, folder.Described(endpoint, self.account, self.region, admin))
         self._tell_person()
         if self.ready_file is not None:
-            folder.write_whole(self.ready_file, url(self.listen))
+            folder.write_whole(self.ready_file, f"{url(self.listen)}\n{url(self.admin)}")
 
     def _tell_person(self) -> None:
         """The secret is for somebody at a terminal, not for a log."""
@@ -40,6 +42,7 @@ class Announcement(msgspec.Struct, frozen=True):
             print(f"  access key  {self.root.id}\n  secret      {secret}")
         else:
             print("  the root has no active key; make one: holdfast key create")
+        print(f"Health and metrics: {url(self.admin)}/livez, /readyz, /metrics")
         print(f'To use it from a shell, paste:\n  eval "$({command})"', flush=True)
 
 

@@ -1,15 +1,17 @@
 """What the first start makes in a data folder, and every later one finds there: a lock, keys, an account."""
 
 import os
+import secrets
 from pathlib import Path
-
-import msgspec
 
 from holdfast.backend.host import DataFolderError, lock_folder
 from holdfast.cli import folder
 from holdfast.core.identity import ROOT
+from holdfast.metadata import old_formats
 from holdfast.metadata.identities import Credentials, Identities
+from holdfast.metadata.service import Metadata
 from holdfast.runtime.crypto import KeyFileError, MasterKey, create_key, read_key, sync_folder
+from holdfast.stores.sqlite import SqliteStore
 
 _KEY_ID, _SECRET = "HOLDFAST_ACCESS_KEY_ID", "HOLDFAST_SECRET_ACCESS_KEY"
 SECRETS = (_SECRET,)  # variables whose values are never shown
@@ -19,18 +21,28 @@ class StartError(Exception):
     """Why Holdfast does not start, and what to do."""
 
 
-class Keys(msgspec.Struct, frozen=True):
-    """No repr of the bytes: they are secrets."""
+class Stores:
+    """All that is open in a data folder beside the shards. No repr: it holds secrets."""
 
-    master: MasterKey
-    receipt: bytes
+    def __init__(self, data: Path, *, account: str) -> None:
+        self._lock = _lock(data)
+        self.data = data
+        self.master = MasterKey(_key(data, folder.MASTER_KEY))
+        self.receipt_key = _key(data, "receipt.key")
+        self._stores = [SqliteStore(data / folder.METADATA) for _ in range(2)]
+        old_formats.prepare(self._stores[0], data)
+        self.metadata, self.written = map(Metadata, self._stores)  # for the loop, and for the thread that waits
+        self.identities, self.uses = (Identities(each, self.master) for each in (self.metadata, self.written))
+        _make_account(self.identities, account)
 
-    def __repr__(self) -> str:
-        return "Keys()"
+    def close(self) -> None:
+        for store in self._stores:
+            store.close()
+        os.close(self._lock)
 
 
-def open_folder(data: Path) -> int:
-    """Makes and locks it. Answers the descriptor that holds the lock."""
+def _lock(data: Path) -> int:
+    """Makes the folder. Answers the descriptor that holds the lock."""
     try:
         data.mkdir(parents=True, exist_ok=True, mode=0o700)
         sync_folder(data.parent)
@@ -41,19 +53,31 @@ def open_folder(data: Path) -> int:
         ) from None
 
 
-def load_keys(data: Path) -> Keys:
-    """Made at the first start. Later a missing one is not replaced: it would make the old messages unreadable."""
-    master, receipts = data / folder.MASTER_KEY, data / "receipt.key"
-    if not master.exists():
-        if (data / "shards").exists():
-            raise KeyFileError(f"{master} is missing beside data that was written with it. Put it back.")
-        create_key(master)
-    if not receipts.exists():
-        create_key(receipts)
-    return Keys(MasterKey(read_key(master)), read_key(receipts))
+def _key(data: Path, name: str) -> bytes:
+    """Made at the first start. Later a missing master key is not replaced: old messages would be unreadable."""
+    path = data / name
+    if not path.exists():
+        if name == folder.MASTER_KEY and (data / "shards").exists():
+            raise KeyFileError(f"{path} is missing beside data that was written with it. Put it back.")
+        create_key(path)
+    return read_key(path)
 
 
-def first_account(identities: Identities, account: str) -> None:
+def metrics_token(data: Path) -> str:
+    """What a scraper shows to read metrics, since it cannot sign requests. Made when it is missing; remove it to get
+    another."""
+    path = data / "metrics.token"
+    try:
+        return path.read_text(encoding="ascii").strip()
+    except FileNotFoundError:
+        token = secrets.token_urlsafe(32)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        os.write(descriptor, token.encode() + b"\n")
+        os.close(descriptor)
+        return token
+
+
+def _make_account(identities: Identities, account: str) -> None:
     """The account and its root key, if it has none: given by the environment, else made at random."""
     if any(each.account == account for each in identities.all_keys()):
         return

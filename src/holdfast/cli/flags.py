@@ -10,7 +10,6 @@ from typing import Annotated, Any
 
 import typer
 
-from holdfast.cli import serve as serving
 from holdfast.cli.first_start import StartError
 from holdfast.runtime.config import kinds, loading
 from holdfast.runtime.config.example import as_text
@@ -76,6 +75,8 @@ def serve(*, config: ConfigFile = None, limit: Limit = None, **given: Any) -> No
 
     Example: holdfast serve --data ./data --limit account=5000
     """
+    from holdfast.cli import serve as serving  # noqa: PLC0415 - other commands start faster without a server
+
     flags = loading.from_flags({each.name: given[_parameter(each)] for each in _flagged()})
     try:
         serving.run(load(config, flags, _limits(limit or [])))

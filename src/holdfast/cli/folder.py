@@ -29,6 +29,7 @@ class Described(msgspec.Struct, frozen=True):
     endpoint: str = "http://127.0.0.1:9324"  # as it can be reached from this machine
     account: str = "000000000000"
     region: str = "us-east-1"
+    admin: str = "http://127.0.0.1:9325"
 
 
 def describe(data: Path, server: Described) -> None:

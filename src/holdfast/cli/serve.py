@@ -12,15 +12,17 @@ import secrets
 import signal
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 from holdfast.backend.host import DataFolderError, Host, stop_now
-from holdfast.cli import env, folder
+from holdfast.cli import env
+from holdfast.cli.admin import admin_port, admin_sources
 from holdfast.cli.announcement import Announcement, url
-from holdfast.cli.first_start import StartError, first_account, load_keys, open_folder
+from holdfast.cli.first_start import StartError, Stores
+from holdfast.console.port import AdminPort
 from holdfast.core.errors import CorruptLog
 from holdfast.core.types import ShardId
 from holdfast.frontend.admit import Gate, Open, Rates, Signatures
@@ -32,17 +34,18 @@ from holdfast.frontend.queues import Queues
 from holdfast.frontend.reach import Reach
 from holdfast.frontend.server import Server
 from holdfast.frontend.service import Service
-from holdfast.metadata import old_formats
 from holdfast.metadata.catalogue import Catalogue
-from holdfast.metadata.identities import Credentials, Identities, IdentityError
-from holdfast.metadata.service import Metadata, MetadataError
+from holdfast.metadata.identities import IdentityError
+from holdfast.metadata.service import MetadataError
 from holdfast.protocol.names import Site
 from holdfast.runtime import logs
+from holdfast.runtime.config.kinds import Address
 from holdfast.runtime.config.loading import Loaded
 from holdfast.runtime.config.settings import Config
 from holdfast.runtime.crypto import KeyFileError
 from holdfast.runtime.logs import log
-from holdfast.stores.sqlite import SqliteStore, StoreError
+from holdfast.runtime.metrics import Meter
+from holdfast.stores.sqlite import StoreError
 
 DRAIN_S = 5.0  # how long requests in flight may take when the process is asked to end
 SWITCH_INTERVAL_S = 0.0005  # so soon a busy loop gives the writer thread its turn; 5 ms would delay every sync
@@ -59,7 +62,7 @@ def run(loaded: Loaded) -> None:
     _raise_file_limit()
     try:
         with _data_folder(loaded.config) as data:
-            _runner()(_serve(loaded.config, data))
+            _runner()(_serve(loaded, data))
     except (DataFolderError, KeyFileError, MetadataError, StoreError, IdentityError) as problem:
         raise StartError(str(problem)) from None
     except CorruptLog as problem:
@@ -89,50 +92,48 @@ def _data_folder(config: Config) -> Iterator[Path]:
         yield Path(made)
 
 
-async def _serve(config: Config, data: Path) -> None:
-    lock = open_folder(data)
+async def _serve(loaded: Loaded, data: Path) -> None:
+    config = loaded.config
+    stores = Stores(data, account=config.server.account)
     asyncio.get_running_loop().set_exception_handler(_fatal)
-    keys = load_keys(data)
-    stores = [SqliteStore(data / folder.METADATA) for _ in range(2)]  # for the loop, and for the thread that waits
-    old_formats.prepare(stores[0], data)
-    metadata, written = map(Metadata, stores)
-    identities, usage = Identities(metadata, keys.master), Identities(written, keys.master)
-    site = Site(config.server.account, config.server.region)
-    first_account(identities, site.account)
-    host = Host(data / "shards", keys.master)
-    shards = [ShardId(number) for number in range(1, config.server.shards + 1)]
-    host.open(sorted({*shards, *_shards_on_disk(data)}))
-    directory = Directory(site, receipt_key=keys.receipt)
-    reach = _reach(config)
+    meter = Meter()
+    host = Host(data / "shards", stores.master, syncs=meter.syncs)
+    host.open(sorted({*_shards(config), *_shards_on_disk(data)}))
+    directory = Directory(Site(config.server.account, config.server.region), receipt_key=stores.receipt_key)
+    reach = _reach(config, config.server.listen)
     with ThreadPoolExecutor(1, thread_name_prefix="holdfast-metadata") as thread:
-        keyring = Keyring(identities, lambda key, day: thread.submit(usage.note_use, key, day))
-        follow = Follow(metadata, directory, keyring)
+        keyring = Keyring(stores.identities, lambda key, day: thread.submit(stores.uses.note_use, key, day))
+        follow = Follow(stores.metadata, directory, keyring)
         follow.load()
         queues = Queues(
             directory,
             follow,
-            Catalogue(written),
+            Catalogue(stores.written),
             backend=host,
-            shards=shards,
+            shards=_shards(config),
             is_strict=not config.server.relaxed,
             in_thread=lambda work: asyncio.get_running_loop().run_in_executor(thread, work),
             reach=reach,
+            meter=meter,
         )
         await queues.start()
         gate = _gate(config, directory, keyring, reach)
-        service = Service(directory, host, gate, receipt_key=keys.receipt, others=queues.handlers)
+        service = Service(directory, host, gate, receipt_key=stores.receipt_key, others=queues.handlers, meter=meter)
         per_address_max = config.limits.connections_per_address
         server = Server(Companions(gate, service.serve).serve, boot=_boot(), per_address_max=per_address_max)
+        sources = admin_sources(loaded, stores, directory=directory, host=host, meter=meter, server=server)
+        admin = admin_port(sources, gate=gate, site=directory.site, reach=_reach(config, config.admin_listen))
         stop = _stop_signals()
-        await _listen(config, server, data, env.root_credentials(identities, site.account))
+        await _listen(config, server, admin, stores=stores)
         _settle_collector()
         following = asyncio.create_task(_keep_following(follow))
         await stop.wait()
+        sources.duty.is_draining = True
         await _drain(server, host)
         following.cancel()
-    for store in stores:
-        store.close()
-    os.close(lock)
+        await admin.stop()
+    stores.close()
+    log.info("stopped")
 
 
 async def _keep_following(follow: Follow) -> None:
@@ -146,17 +147,22 @@ async def _keep_following(follow: Follow) -> None:
             stop_now(problem)
 
 
+def _shards(config: Config) -> list[ShardId]:
+    """Those that take new queues."""
+    return [ShardId(number) for number in range(1, config.server.shards + 1)]
+
+
 def _shards_on_disk(data: Path) -> list[ShardId]:
     folder = data / "shards"
     return [ShardId(int(each.name)) for each in folder.iterdir()] if folder.exists() else []
 
 
-def _reach(config: Config) -> Reach:
+def _reach(config: Config, listen: Address) -> Reach:
     return Reach(
-        url(config.server.listen),
+        url(listen),
         advertised_url=config.proxy.advertised_url,
         proxies=config.proxy.trusted,
-        secure_transport=None if config.server.listen.is_loopback else False,
+        secure_transport=None if listen.is_loopback else False,
     )
 
 
@@ -168,24 +174,31 @@ def _gate(config: Config, directory: Directory, keyring: Keyring, reach: Reach) 
     return Signatures(directory, keyring, rates=rates, reach=reach)
 
 
-async def _listen(config: Config, server: Server, data: Path, root: Credentials | None) -> None:
-    listen = config.server.listen
-    try:
-        port = await server.listen(listen.host, listen.port)
-    except OSError as problem:
-        reason = os.strerror(problem.errno or 0)
-        raise StartError(f"{listen} cannot be listened on: {reason}. Choose another address with --listen.") from None
-    listen = listen._replace(port=port)
-    log.info("serving", endpoint=url(listen), data=str(data), account=config.server.account)
+async def _listen(config: Config, server: Server, admin: AdminPort, *, stores: Stores) -> None:
+    listen = await _open_port(config.server.listen, server.listen, flag="--listen")
+    admin_listen = await _open_port(config.admin_listen, admin.listen, flag="--admin-listen")
+    account = config.server.account
+    log.info("serving", endpoint=url(listen), admin=url(admin_listen), data=str(stores.data), account=account)
     Announcement(
-        data,
+        stores.data,
         listen,
-        config.server.account,
+        admin_listen,
+        account,
         config.server.region,
         is_open=not config.auth.enabled,
-        root=root,
+        root=env.root_credentials(stores.identities, account),
         ready_file=config.server.ready_file,
     ).make()
+
+
+async def _open_port(asked: Address, listen: Callable[[str, int], Awaitable[int]], *, flag: str) -> Address:
+    """Answers the address with the port that the system chose."""
+    try:
+        return asked._replace(port=await listen(asked.host, asked.port))
+    except OSError as problem:
+        number = problem.errno or 0  # negative when a name was not found
+        reason = os.strerror(number) if number > 0 else "there is no such address here"
+        raise StartError(f"{asked} cannot be listened on: {reason}. Choose another address with {flag}.") from None
 
 
 def _stop_signals() -> asyncio.Event:
@@ -214,7 +227,6 @@ async def _drain(server: Server, host: Host) -> None:
         log.warning("some clients did not take their answers in time")
     server.stop()
     await host.close()
-    log.info("stopped")
 
 
 def _boot() -> str:
@@ -224,6 +236,10 @@ def _boot() -> str:
 
 
 def _fatal(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Nothing may go wrong in the loop itself; if it does, the state in memory is not to be trusted."""
+    """Nothing may go wrong in the loop itself; if it does, the state in memory is not to be trusted. The admin port has
+    no part in that state."""
     problem = context.get("exception")
+    if type(context.get("protocol")).__module__.startswith("uvicorn."):
+        log.error("a connection to the admin port failed", problem=problem)
+        return
     stop_now(problem if isinstance(problem, BaseException) else RuntimeError(context.get("message")))

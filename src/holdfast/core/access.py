@@ -14,7 +14,7 @@ _ACTIONS = (
     "PurgeQueue ReceiveMessage RemovePermission SendMessage SetQueueAttributes StartMessageMoveTask TagQueue UntagQueue"
 ).split()
 _BATCHED = "ChangeMessageVisibility DeleteMessage SendMessage".split()
-_EXTENSIONS = "PeekMessages ReadLog CommitOffset".split()
+_EXTENSIONS = "PeekMessages ReadLog CommitOffset AdminRead AdminChange".split()
 
 # What AddPermission can grant. The rest belongs to the owner's account: no policy gives it to another one.
 GRANTABLE = frozenset(

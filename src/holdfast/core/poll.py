@@ -26,6 +26,9 @@ class Polls:
         self._ends: list[tuple[Instant, int, Waiter]] = []  # heap; the number keeps the order of arrival
         self._count = 0
 
+    def __len__(self) -> int:
+        return len(self._waiters)
+
     def add(self, waiter: Waiter) -> bool:
         """False: the table is full."""
         if len(self._waiters) >= WAITERS_MAX:

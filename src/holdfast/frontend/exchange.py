@@ -8,6 +8,7 @@ from holdfast.core.errors import HoldfastError
 from holdfast.frontend.caller import Caller
 from holdfast.protocol import json
 from holdfast.protocol.xml import Wording
+from holdfast.runtime import metrics
 
 REASONS = {
     200: "OK",
@@ -110,13 +111,18 @@ class Exchange:
 
     __slots__ = (
         "_carrier",
+        "began",
         "body",
         "caller",
         "headers",
         "is_gone",
         "is_last",
+        "lane",
+        "messages",
         "method",
         "on_gone",
+        "size",
+        "tally",
         "target",
         "wording",
     )
@@ -141,6 +147,12 @@ class Exchange:
         self.caller: Caller  # set by admission; nothing that needs it comes before
         self.on_gone: Callable[[], None] | None = None  # called when the client leaves before the answer
         self.wording: Wording | None = None  # of the Query dialect; None: JSON
+        # what is counted of it, once, when it is answered
+        self.began = metrics.now()
+        self.tally: metrics.Tally | None = None  # None: nothing
+        self.lane = 0  # of the queue whose messages it is about
+        self.messages = 1
+        self.size = 0  # bytes sent
 
     def source_ip(self) -> str:
         return self._carrier.peer()
@@ -152,6 +164,8 @@ class Exchange:
 
     def answer(self, body: bytes) -> None:
         """Success: a reply in JSON, whatever the dialect."""
+        if self.tally is not None:
+            self.tally.note(200, self.began, self.lane, self.messages, self.size)
         if self.wording is not None:
             self._answer_worded(self.wording, body)
         elif self.is_last:
@@ -177,6 +191,8 @@ class Exchange:
 
     def refuse(self, error: HoldfastError) -> None:
         """In the exchange's dialect."""
+        if self.tally is not None:
+            self.tally.note(error.status, self.began, self.lane, 0, 0)
         if self.wording is not None:
             self._answer_worded(self.wording, error)
             return

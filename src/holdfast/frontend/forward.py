@@ -48,6 +48,7 @@ class SendCall(Call):
             queue = self._queue
             name = receipt.message_id(queue.shard, answer.epoch, answer.lsn)
             members = json.sent(answer, self._parcel, message_id=name, is_fifo=queue.is_fifo)
+            self._exchange.size = self._parcel.command.size
             self._exchange.answer(f"{{{members}}}".encode())
         else:
             assert isinstance(answer, HoldfastError)
@@ -109,6 +110,7 @@ class ReceiveCall(Receiver):
         elif self._exchange.is_gone:
             self._give_back(answer)
         else:
+            self._exchange.messages = len(letters)
             handed = [
                 Handed(delivered, letter.content, letter.wall, letter.message_id, letter.cause)
                 for delivered, letter in zip(answer.messages, letters, strict=True)
@@ -145,6 +147,7 @@ class BatchCall(Call):
                 failed.append((name, outcome))
             else:
                 successful.append(f'{{"Id":"{name}"}}')
+        self._exchange.messages = len(successful)
         self._exchange.answer(json.batch(successful, failed))
 
 
@@ -173,7 +176,9 @@ class SendBatchCall(Call):
                 message_id = receipt.message_id(shard, outcome.epoch, outcome.lsn)
                 members = json.sent(outcome, parcel, message_id=message_id, is_fifo=is_fifo)
                 successful.append(f'{{"Id":"{name}",{members}}}')
+                self._exchange.size += parcel.command.size
             else:
                 assert isinstance(outcome, HoldfastError)
                 failed.append((name, outcome))
+        self._exchange.messages = len(successful)
         self._exchange.answer(json.batch(successful, failed))

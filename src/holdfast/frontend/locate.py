@@ -3,7 +3,7 @@ what has changed.
 """
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
@@ -47,6 +47,10 @@ class Directory:
 
     def __len__(self) -> int:
         return len(self._queues)
+
+    def __iter__(self) -> Iterator[Queue]:
+        """As they were when it began."""
+        return iter(list(self._queues.values()))
 
     def reset(self, rows: Sequence[QueueRow]) -> None:
         """These and no others. O(queues)."""

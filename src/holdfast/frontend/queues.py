@@ -23,6 +23,7 @@ from holdfast.frontend.settings import Settings
 from holdfast.protocol import actions, attributes, json, names, tags
 from holdfast.protocol.actions import required
 from holdfast.runtime import clock
+from holdfast.runtime.metrics import Meter
 from holdfast.runtime.rpc import Backend, Catalogue
 
 
@@ -38,6 +39,7 @@ class Queues:
         is_strict: bool,
         in_thread: Callable[[Callable[[], Any]], "asyncio.Future[Any]"],
         reach: Reach,
+        meter: Meter | None = None,
     ) -> None:
         self._directory = directory
         self._follow = follow
@@ -45,6 +47,7 @@ class Queues:
         self._backend = backend
         self._shards = shards
         self._reach = reach
+        self._meter = meter or Meter()
         self._changes = Changes(directory, follow, catalogue, backend=backend, is_strict=is_strict, in_thread=in_thread)
         self._settings = Settings(self._changes)
         self.handlers: dict[type[actions.Request], Handler] = {
@@ -110,6 +113,7 @@ class Queues:
     async def _delete(self, request: actions.DeleteQueue, exchange: Exchange) -> bytes:
         queue = self._changes.queue(request, exchange)
         await self._changes.write(lambda: self._catalogue.remove(queue.row))
+        self._meter.forget(queue.lane)
         await self.drop(queue.lane, queue.shard)
         await self._changes.retarget(queue.name)
         return json.NOTHING

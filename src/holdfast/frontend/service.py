@@ -27,6 +27,7 @@ from holdfast.frontend.locate import Directory, Queue
 from holdfast.protocol import actions, batches, messages, receives
 from holdfast.protocol.actions import UnknownOperation, required
 from holdfast.protocol.json import Failure
+from holdfast.runtime.metrics import UNKNOWN, Meter
 from holdfast.runtime.rpc import Backend, Call
 
 Handler = Callable[[Any, Exchange], None]
@@ -44,6 +45,7 @@ class Service:
         *,
         receipt_key: bytes,
         others: dict[type[actions.Request], Handler],
+        meter: Meter | None = None,
     ) -> None:
         self._directory = directory
         self._backend = backend
@@ -59,9 +61,13 @@ class Service:
             actions.ChangeMessageVisibilityBatch: self._change_batch,
             **others,
         }
+        counted = meter or Meter()
+        self._unknown = counted.tally(UNKNOWN)
+        self._tallies = {action: counted.tally(action.__name__) for action in self._handlers}
 
     def serve(self, exchange: Exchange) -> None:
         """The root of a request: whatever goes wrong becomes its answer."""
+        exchange.tally = self._unknown
         try:
             target = exchange.headers.get(b"x-amz-target")
             if target is None:
@@ -70,6 +76,7 @@ class Service:
                 raise UnknownOperation("Send requests with the method POST.")
             exchange.caller = self._gate.admit(exchange)
             request = dialect.decode(exchange) if target is None else actions.decode(target, exchange.body)
+            exchange.tally = self._tallies.get(type(request), self._unknown)
             self._gate.authorize(request, exchange)
             self._handlers[type(request)](request, exchange)
         except HoldfastError as error:
@@ -79,9 +86,11 @@ class Service:
 
     def _queue(self, reference: str | None, exchange: Exchange) -> Queue:
         """Named by the request, else by the path it was sent to."""
-        return self._directory.find(
+        queue = self._directory.find(
             exchange.path_reference() if reference is None else reference, exchange.caller.account
         )
+        exchange.lane = queue.lane
+        return queue
 
     # sending
 

@@ -161,8 +161,12 @@ def _contradictions(config: Config, origins: dict[str, str]) -> Iterator[str]:
     server, auth = config.server, config.auth
     if server.ephemeral and origins["server.data"] == "--data":
         yield "--data names a folder to keep, and --ephemeral removes what it wrote. Use one of them."
-    if not auth.enabled and not (server.listen.is_loopback or auth.open_anywhere):
+    if auth.enabled or auth.open_anywhere:
+        return
+    for listen in (server.listen, config.admin_listen):
+        if listen.is_loopback:
+            continue
         yield (
-            f"--no-auth accepts requests from anybody, and {server.listen.host} can be reached from other machines. "
+            f"--no-auth accepts requests from anybody, and {listen.host} can be reached from other machines. "
             "Listen on 127.0.0.1 or ::1, or add --no-auth-anywhere if that is what you want."
         )

@@ -71,9 +71,22 @@ class Server:
         flag="--ephemeral",
     )
     ready_file: Path | None = _set(
-        None, kinds.optional(kinds.PATH), "Written when requests are accepted: the endpoint.", flag="--ready-file"
+        None,
+        kinds.optional(kinds.PATH),
+        "Written when requests are accepted: the endpoint and the admin URL.",
+        flag="--ready-file",
     )
     shards: int = _set(1, kinds.integer(1, 64), "Logs on this host.", flag="--shards", is_hidden=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Admin:
+    listen: Address | None = _set(
+        None,
+        kinds.optional(kinds.ADDRESS),
+        "Where health, metrics and the admin API are served. None: 127.0.0.1, on the port after that of server.listen.",
+        flag="--admin-listen",
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,15 +148,23 @@ class Config:
     """The order of sections is that of the example file."""
 
     server: Server = Server()
+    admin: Admin = Admin()
     auth: Auth = Auth()
     proxy: Proxy = Proxy()
     limits: Limits = Limits()
     log: Log = Log()
 
+    @property
+    def admin_listen(self) -> Address:
+        """Port 0 stays port 0, so that servers of tests do not get in each other's way."""
+        port = self.server.listen.port
+        return self.admin.listen or Address("127.0.0.1", port and port % 65_535 + 1)
+
 
 SECTIONS: dict[str, type[Any]] = {each.name: type(each.default) for each in fields(Config)}
 EXPLANATIONS = {
     "server": "The process and its ports.",
+    "admin": "The port for those who run it. docs/OPERATING.md",
     "auth": "Who may ask. docs/SECURITY.md",
     "proxy": "Behind a load balancer or another name.",
     "limits": "How fast requests may come; more is refused with RequestThrottled. None: as fast as they like.",
