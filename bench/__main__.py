@@ -17,6 +17,7 @@ from pathlib import Path
 
 from bench.contender import Contender, Place
 from bench.holdfast_server import HOLDFAST
+from bench.page import page
 from bench.peers.servers import PEERS
 from bench.processes import cores, pinned
 from bench.report import markdown, terminal
@@ -50,7 +51,9 @@ def main() -> None:
 
 def publish(results: Results, file: Path, *, is_standard: bool) -> None:
     print("\n" + terminal(results))
-    print(f"\nwritten to {file}")
+    drawn = file.with_suffix(".html")
+    drawn.write_text(page(results), encoding="utf-8")
+    print(f"\nwritten to {file} and {drawn}")
     if is_standard:
         DOCUMENT.write_text(markdown(results), encoding="utf-8")
         print(f"and {DOCUMENT}")

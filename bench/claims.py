@@ -69,13 +69,13 @@ _FIGURES = (
     ("P7", "send at half load, open loop, p99.9", "send_p999_ms", " ms", None, None, False),
     ("P8", "send → long poll, p50", "poll_p50_ms", " ms", 2, 0.5, False),
     ("P8", "send → long poll, p99", "poll_p99_ms", " ms", 8, 2, False),
-    ("P10", "memory per waiting message", "bytes_per_waiting", " B", 24, 2, False),
-    ("P11", "throughput with the backlog ÷ empty", "deep_ratio", "", 0.85, 0.97, True),
-    ("P12", "kill -9 with the backlog → first delivery", "first_delivery_s", " s", 5, 0.5, False),
-    ("P13", "memory per idle queue", "bytes_per_queue", " B", 2048, 300, False),
-    ("P13", "restart with the idle queues", "restart_with_queues_s", " s", 10, 1, False),
-    ("P14", "memory per waiting long poll", "bytes_per_poll", " B", 20_480, 6144, False),
-    ("P14", "waiting long polls, share of a core", "polls_core_percent", " %", 1, 0.2, False),
+    ("P10", "memory per waiting message, {backlog:,.0f} waiting", "bytes_per_waiting", " B", 24, 2, False),
+    ("P11", "throughput with {backlog:,.0f} waiting ÷ empty", "deep_ratio", "", 0.85, 0.97, True),
+    ("P12", "kill -9 with {backlog:,.0f} waiting → first delivery", "first_delivery_s", " s", 5, 0.5, False),
+    ("P13", "memory per idle queue, {idle_queues:,.0f} of them", "bytes_per_queue", " B", 2048, 300, False),
+    ("P13", "restart with {idle_queues:,.0f} idle queues", "restart_with_queues_s", " s", 10, 1, False),
+    ("P14", "memory per long poll, {waiting_polls:,.0f} waiting", "bytes_per_poll", " B", 20_480, 6144, False),
+    ("P14", "share of a core for {waiting_polls:,.0f} waiting long polls", "polls_core_percent", " %", 1, 0.2, False),
     ("P16", "write amplification, send, 64 connections", "write_amplification", "", 2.2, 1.1, False),
     ("P16", "write amplification, send ×10", "write_amplification_batched", "", 2.2, 1.1, False),
     ("P16", "space amplification", "space_amplification", "", 3, 1.5, False),
@@ -85,9 +85,10 @@ _FIGURES = (
 
 
 def claims(results: Results) -> list[Claim]:
+    sizes = {"backlog": 0.0, "idle_queues": 0.0, "waiting_polls": 0.0} | results.figures
     found = [_ratio(results, row) for row in _RATIOS]
     found += [
-        Claim(number, what, results.figures.get(figure), unit, must, goal, is_at_least)
+        Claim(number, what.format_map(sizes), results.figures.get(figure), unit, must, goal, is_at_least)
         for number, what, figure, unit, must, goal, is_at_least in _FIGURES
     ]
     return sorted(found, key=lambda claim: (claim.number[0] != "P", int(claim.number[1:])))

@@ -41,4 +41,4 @@ class Contender:
     setting: str
     start: Callable[[Place], Running]
     rounds_max: int = 100  # the very slow ones are not asked often
-    warm_s: float = 0.0  # what a just-in-time compiler needs before it is measured
+    warm_s_max: float = 0.0  # what a just-in-time compiler may need before it is measured

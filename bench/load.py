@@ -131,7 +131,7 @@ class Loop:
                 del self._connections[number]
                 self.add(connection)
             request = connection.on_reply(reply, now)
-            if request is not None:
+            if request:  # some conversations listen for a second reply
                 connection.socket.sendall(request)
 
     def close(self) -> None:

@@ -6,7 +6,8 @@ from bench.results import OURS, Results
 _INTRODUCTION = """# Speed
 
 What Holdfast costs and how it compares, measured by `make bench` and written by it: do not edit.
-[How it is measured](../bench/README.md) · [raw results](../bench/results/host.json)
+[How it is measured](../bench/README.md) ·
+[plots, to be opened in a browser](../bench/results/host.html) · [raw results](../bench/results/host.json)
 
 """
 
@@ -25,7 +26,7 @@ def markdown(results: Results) -> str:
     parts += [_RATES, "\n## Our rate ÷ theirs\n", table(ratio_rows(results)), "\n## Who was measured\n"]
     parts += [table(contender_rows(results))]
     if results.absent or results.problems:
-        parts += ["\nNot measured:\n", *(f"- {name}: {why}" for name, why in _missing(results))]
+        parts += ["\nNot measured:\n", *(f"- {name}: {why}" for name, why in missing(results))]
     return "\n".join(parts) + "\n"
 
 
@@ -95,7 +96,7 @@ def contender_rows(results: Results) -> Rows:
     return rows
 
 
-def _missing(results: Results) -> list[tuple[str, str]]:
+def missing(results: Results) -> list[tuple[str, str]]:
     absent = [(name, f"absent: {why}") for name, why in results.absent.items()]
     return absent + [(name, f"failed: {why}") for name, why in results.problems.items()]
 

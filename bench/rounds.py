@@ -2,6 +2,7 @@
 
 import contextlib
 import itertools
+import time
 from collections.abc import Iterator
 
 from bench.contender import Absent, Contender, Place, Running
@@ -11,6 +12,8 @@ from bench.results import Facts, Results
 from bench.throughput import Sample, measure
 
 FIFO = " fifo"
+WARM_RUN_S = 1.0
+GAIN = 0.9
 
 
 @contextlib.contextmanager
@@ -35,12 +38,22 @@ def started(contenders: list[Contender], place: Place, results: Results) -> Iter
             one.served.stop()
 
 
-def warm(running: Running, seconds: float, *, core: int) -> None:
-    """On all cores, so that a just-in-time compiler is done when the measurement begins."""
+def warm(running: Running, seconds_max: float, *, core: int) -> int:
+    """Until a just-in-time compiler has nothing more to gain, on all cores; returns the number of messages.
+
+    Two passes in a row that are not clearly cheaper than the best one before end it.
+    """
+    deadline = time.monotonic() + seconds_max
+    best, idle_passes, messages = float("inf"), 0, 0
     running.served.pin(None)
-    for mode in running.dialect.modes:
-        measure(running, mode, seconds / len(running.dialect.modes), backlog=2000)
+    while idle_passes < 2 and time.monotonic() < deadline:
+        samples = [measure(running, mode, WARM_RUN_S, backlog=2000) for mode in running.dialect.modes]
+        messages += sum(sample.messages for sample in samples)
+        cost = sum(sample.cpu_us for sample in samples)
+        idle_passes = 0 if cost < best * GAIN else idle_passes + 1
+        best = min(best, cost)
     running.served.pin(core)
+    return messages
 
 
 def compare(contenders: list[Contender], results: Results, running: dict[str, Running], *, plan: "Plan") -> None:
@@ -67,6 +80,8 @@ def _once(name: str, results: Results, running: Running, *, mode: str, plan: Pla
     suffix = ".fifo" if mode.endswith(FIFO) else ""
     try:
         sample = measure(running, plain, plan.seconds, backlog=plan.backlog, suffix=suffix)
+        if not sample.messages:
+            raise PeerError(f"no message in {sample.seconds:.1f} s")
     except (PeerError, OSError) as problem:
         results.problems[f"{name}, {mode}"] = str(problem)[:300]
         print(f"  {name:20} {mode:15} failed: {str(problem)[:100]}", flush=True)

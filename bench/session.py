@@ -39,9 +39,10 @@ def measure_all(contenders: list[Contender], place: Place, *, results: Results, 
         for name, why in (results.absent | results.problems).items():
             print(f"  {name:20} absent: {why.splitlines()[0]}", flush=True)
         for contender in contenders:
-            if contender.warm_s and contender.name in running:
-                print(f"  {contender.name:20} warms up", flush=True)
-                warm(running[contender.name], contender.warm_s * scope.warm, core=place.core)
+            if contender.warm_s_max and contender.name in running:
+                count = warm(running[contender.name], contender.warm_s_max * scope.warm, core=place.core)
+                results.settings[f"{contender.name} warmed up with"] = f"{count:,} messages"
+                print(f"  {contender.name:20} warmed up with {count:,} messages", flush=True)
         compare(contenders, results, running, plan=plan)
     if scope.has_experiments:
         for name, experiment in experiments(place, scope).items():
@@ -57,7 +58,7 @@ def experiments(place: Place, scope: Scope) -> dict[str, Callable[[], Finding]]:
         "latency of long polls": partial(latency.poll_latency, place, span),
         "isolation": partial(latency.isolation, place, span / 2),
         "writes": partial(depth.write_amplification, place, seconds_max=span * 3),
-        "backlog": partial(depth.backlog_sweep, place, scope.seconds, depth_max=scope.depth),
+        "backlog": partial(depth.backlog_sweep, place, scope.seconds, depth_max=scope.depth, rounds=scope.rounds),
         "idle queues": partial(idle.idle_queues, place, count=scope.queues),
         "waiting polls": partial(idle.waiting_polls, place, count=scope.polls),
     }

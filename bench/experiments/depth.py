@@ -1,6 +1,8 @@
 """P10, P11, P12 and P16: what a deep backlog costs in time, memory and disk, and how soon it is back after a crash."""
 
 import time
+from dataclasses import dataclass
+from statistics import median
 
 from bench.contender import Place, Running
 from bench.dialects.dialect import BODY_BYTES, connect
@@ -8,65 +10,74 @@ from bench.dialects.sqs import Sqs, receipts_of
 from bench.experiments.finding import Finding, Host, host
 from bench.experiments.latency import created
 from bench.processes import folder_bytes
-from bench.throughput import Sample, fill, run
+from bench.throughput import fill, run
 
 MODE = "cycle ×10"
+DEPTH_MIN = 1000
 FILL_S_MAX = 1800.0
 SEGMENT_BYTES = 64 << 20  # a segment is filled ahead as a whole: over few of them the figure says nothing
 SEGMENTS_MIN = 2
 SETTLE_S = 1.5  # the last frame is written, and what the system keeps of it
 
 
-def backlog_sweep(place: Place, seconds: float, *, depth_max: int) -> Finding:
+def backlog_sweep(place: Place, seconds: float, *, depth_max: int, rounds: int = 1) -> Finding:
     """Cycles at growing depths, each beside cycles on an empty queue of the same server."""
     finding = Finding()
     with host(place, "depth") as server:
         deep, empty = created(server.sqs), created(server.sqs)
-        running = Running(server.served, server.sqs, "")
-        run(running, MODE, empty, seconds=seconds)
-        fill(server.sqs, deep, 1000)
-        resident, filled = server.served.resident(), 1000
-        rates, costs = [], []
-        for depth in depths(depth_max):
-            filled += _deepen(server, deep, depth - filled, finding)
-            at_depth, at_rest = _cycles(running, deep, seconds), _cycles(running, empty, seconds)
-            rates.append((float(filled), at_depth.rate / at_rest.rate))
-            costs.append((float(filled), at_depth.cpu_us))
-        finding.curves |= {"depth_ratio": rates, "depth_cpu_us": costs}
-        finding.figures["backlog"] = filled
-        finding.figures["deep_ratio"] = rates[-1][1]
-        finding.figures["bytes_per_waiting"] = max(0.0, (server.served.resident() - resident) / filled)
-        finding.figures["space_amplification"] = folder_bytes(server.data) / (filled * BODY_BYTES)
+        steps = [_step(server, deep, empty, depth=depth, seconds=seconds, rounds=rounds) for depth in depths(depth_max)]
+        last, before = steps[-1], steps[-2]
+        finding.curves["depth_ratio"] = [(float(step.depth), step.ratio) for step in steps]
+        finding.curves["depth_cpu_us"] = [(float(step.depth), step.cpu_us) for step in steps]
+        finding.figures["backlog"] = last.depth
+        finding.figures["deep_ratio"] = last.ratio
+        added = last.depth - before.depth
+        finding.figures["bytes_per_waiting"] = max(0.0, (last.resident - before.resident) / added)
+        finding.figures["space_amplification"] = folder_bytes(server.data) / (last.depth * BODY_BYTES)
+        if is_enough(added):
+            finding.figures["write_amplification_batched"] = last.written / (added * BODY_BYTES)
         finding.figures["first_delivery_s"] = _crash(server, deep)
     return finding
 
 
+@dataclass(frozen=True)
+class Step:
+    depth: int
+    ratio: float  # throughput at this depth ÷ that of an empty queue
+    cpu_us: float
+    resident: int
+    written: int  # by the messages that were added
+
+
+def _step(server: Host, deep: str, empty: str, *, depth: int, seconds: float, rounds: int) -> Step:
+    """Cycles leave the depth as it is, so what is missing is what the step before did not have."""
+    running = Running(server.served, server.sqs, "")
+    written = server.served.written()
+    missing = depth - (depth // 10 if depth > DEPTH_MIN else 0)
+    fill(server.sqs, deep, missing, seconds_max=FILL_S_MAX)
+    time.sleep(SETTLE_S)
+    written = server.served.written() - written
+    pairs = [
+        (run(running, MODE, deep, seconds=seconds), run(running, MODE, empty, seconds=seconds)) for _ in range(rounds)
+    ]
+    return Step(
+        depth,
+        ratio=median(at_depth.rate / at_rest.rate for at_depth, at_rest in pairs),
+        cpu_us=median(at_depth.cpu_us for at_depth, _ in pairs),
+        resident=server.served.resident(),
+        written=written,
+    )
+
+
 def depths(depth_max: int) -> list[int]:
-    found = [1000]
+    found = [DEPTH_MIN]
     while found[-1] * 10 <= depth_max:
         found.append(found[-1] * 10)
     return found
 
 
-def _deepen(server: Host, queue: str, count: int, finding: Finding) -> int:
-    """The last step is the longest: its writes are the ones that count."""
-    if count <= 0:
-        return 0
-    before = server.served.written()
-    sent = fill(server.sqs, queue, count, seconds_max=FILL_S_MAX)
-    time.sleep(SETTLE_S)
-    written = server.served.written() - before
-    if is_enough(sent):
-        finding.figures["write_amplification_batched"] = written / (sent * BODY_BYTES)
-    return sent
-
-
 def is_enough(sent: int) -> bool:
     return sent * BODY_BYTES >= SEGMENTS_MIN * SEGMENT_BYTES
-
-
-def _cycles(running: Running, queue: str, seconds: float) -> Sample:
-    return run(running, MODE, queue, seconds=seconds)
 
 
 def _crash(server: Host, queue: str) -> float:

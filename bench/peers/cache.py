@@ -14,6 +14,11 @@ MOTO = "5.2.5"
 MINISTACK = "1.5.33"
 # The distribution chooses the versions of what comes from it; the results name them.
 DEBIAN = ("beanstalkd", "redis-server", "redis-tools", "liblzf1", "libjemalloc2", "libatomic1")
+RABBITMQ = (
+    "rabbitmq-server erlang-base erlang-asn1 erlang-crypto erlang-eldap erlang-ftp erlang-inets erlang-mnesia "
+    "erlang-os-mon erlang-parsetools erlang-public-key erlang-runtime-tools erlang-snmp erlang-ssl "
+    "erlang-syntax-tools erlang-tftp erlang-tools erlang-xmerl"
+).split()
 
 HINT = "`make bench-peers` installs it where its registry can be reached"
 

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from bench.peers import cache
@@ -95,13 +96,21 @@ def install_ministack() -> None:
     install_python(f"ministack-{cache.MINISTACK}", f"ministack=={cache.MINISTACK}")
 
 
-def install_debian() -> None:
+def install_debian(*names: str) -> None:
     """Packages are unpacked, not installed: no service is started, and nothing outside the folder changes."""
     packages = cache.folder() / "packages"
     packages.mkdir(parents=True, exist_ok=True)
-    call("apt-get", "download", *cache.DEBIAN, cwd=packages)
-    for package in sorted(packages.glob("*.deb")):
+    call("apt-get", "download", *names, cwd=packages)
+    for package in sorted(file for name in names for file in packages.glob(f"{name}_*.deb")):
         call("dpkg", "-x", str(package), str(cache.debian_root()))
+
+
+def install_rabbitmq() -> None:
+    """Erlang is told where it is now."""
+    install_debian(*cache.RABBITMQ)
+    script = cache.debian_root() / "usr/lib/erlang/bin/erl"
+    text = script.read_text(encoding="utf-8")
+    script.write_text(text.replace("=/usr/lib/erlang\n", f"={cache.debian_root()}/usr/lib/erlang\n"), encoding="utf-8")
 
 
 INSTALLERS: dict[str, Callable[[], None]] = {
@@ -110,7 +119,8 @@ INSTALLERS: dict[str, Callable[[], None]] = {
     "NATS": install_nats,
     "moto": install_moto,
     "ministack": install_ministack,
-    "beanstalkd, Redis": install_debian,
+    "beanstalkd, Redis": partial(install_debian, *cache.DEBIAN),
+    "RabbitMQ": install_rabbitmq,
 }
 
 

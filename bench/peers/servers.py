@@ -8,6 +8,7 @@ from bench.dialects.nats import Nats
 from bench.dialects.redis import RedisStreams
 from bench.dialects.sqs import Sqs
 from bench.peers import cache
+from bench.peers.rabbitmq import RABBITMQ
 from bench.processes import Served, free_port
 
 MEMORY = "in memory"
@@ -101,10 +102,11 @@ def start_nats_sync(place: Place) -> Running:
 
 
 PEERS = (
-    Contender("ElasticMQ", False, MEMORY, start_elasticmq, warm_s=30.0),
+    Contender("ElasticMQ", False, MEMORY, start_elasticmq, warm_s_max=60.0),
     Contender("GoAWS", False, MEMORY, start_goaws),
     Contender("ministack", False, MEMORY, start_ministack, rounds_max=1),
     Contender("moto", False, MEMORY, start_moto, rounds_max=1),
+    RABBITMQ,
     Contender("NATS JetStream", False, "file, synced every 2 minutes", start_nats),
     Contender("NATS JetStream sync", True, "file, sync_interval always", start_nats_sync),
     Contender("Redis Streams", True, "appendfsync always", start_redis),

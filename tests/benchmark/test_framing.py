@@ -2,6 +2,7 @@
 
 import pytest
 
+from bench.dialects.amqp import AmqpFraming, frame, method
 from bench.dialects.beanstalk import BeanstalkFraming
 from bench.dialects.http import HttpFraming
 from bench.dialects.nats import NatsFraming
@@ -19,6 +20,8 @@ REPLIES: list[tuple[Framing, bytes]] = [
     (NatsFraming(), b"PONG\r\n"),
     (NatsFraming(), b"MSG inbox 1 reply 5\r\na\r\nbc\r\n"),
     (NatsFraming(), b"HMSG inbox 1 12 14\r\nNATS/1.0\r\n\r\nab\r\n"),
+    (AmqpFraming(), method(20, 11, b"\0\0\0\0")),
+    (AmqpFraming(), frame(b"body", kind=3)),
     (BeanstalkFraming(), b"INSERTED 7\r\n"),
     (BeanstalkFraming(), b"RESERVED 7 4\r\na\r\nb\r\n"),
 ]

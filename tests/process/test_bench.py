@@ -73,7 +73,8 @@ def test_durability_is_compared(place: Place) -> None:
 
 def test_a_backlog_outlives_a_crash(place: Place) -> None:
     finding = depth.backlog_sweep(place, 0.2, depth_max=10_000)
-    assert [point for point, _ in finding.curves["depth_ratio"]] == pytest.approx([1000, 10_000], rel=0.2)
+    assert [depth for depth, _ in finding.curves["depth_ratio"]] == [1000, 10_000]
+    assert all(ratio > 0 for _, ratio in finding.curves["depth_ratio"])
     assert finding.figures["first_delivery_s"] > 0
     assert finding.figures["space_amplification"] > 1
 
