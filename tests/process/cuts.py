@@ -6,6 +6,7 @@ still recovering from the one before. At the end everything is drained, and the 
 """
 
 import argparse
+import contextlib
 import json
 import os
 import shutil
@@ -22,14 +23,16 @@ from tests.process.history import History
 from tests.process.load import Load, drain, set_up
 from tests.process.platter import Platter
 from tests.process.server import command, environment
+from tests.process.wire import Gone
 
 LAYER = Path(__file__).with_name("layer")
 START_S = 30.0
 SLOW_S = 0.01
+PATIENCE_S = 20.0  # until a failpoint is reached
 SMALL: dict[str, Any] = {
     "limits": {
-        "SEGMENT_BYTES": 262_144,
-        "RESERVE_BYTES": 65_536,
+        "SEGMENT_BYTES": 131_072,
+        "RESERVE_BYTES": 32_768,
         "FRAME_BYTES_MAX": 16_384,
         "STRETCH_BITS": 6,
         "WINDOW_MAX": 64,
@@ -37,6 +40,10 @@ SMALL: dict[str, Any] = {
     },
     "upkeep": {"LOOK_EVERY_S": 0.1, "SNAPSHOT_SEGMENTS": 2},
 }
+
+
+class Ended(Exception):
+    """The server ended before it was ready."""
 
 
 class Watched:
@@ -55,7 +62,7 @@ class Watched:
         arguments = ("--data", str(data), "--listen", "127.0.0.1:0", "--no-auth", "--ready-file", str(self._ready))
         with self._log.open("ab") as log:
             self.process = subprocess.Popen(
-                command("serve", "--relaxed", *arguments, *options),
+                command("serve", "--relaxed", "--shards", "2", *arguments, *options),
                 stdout=log,
                 stderr=log,
                 env={**own, **(variables or {}), "HOLDFAST_TEST_DISK": json.dumps(setting)},
@@ -66,7 +73,8 @@ class Watched:
         """The endpoint."""
         deadline = time.monotonic() + START_S
         while not self._ready.exists():
-            assert self.process.poll() is None, self.output()
+            if self.process.poll() is not None:
+                raise Ended(self.output())
             assert time.monotonic() < deadline, self.output()
             time.sleep(0.01)
         return self._ready.read_text(encoding="utf-8").split()[0]
@@ -124,24 +132,53 @@ class Cuts:
                 self._work(server, rng.uniform(0.1, 1.2))
         finally:
             server.kill()
+        self._take_away(server, platter)
+
+    def crash_at(
+        self, failpoint: str, *, is_power_cut: bool, patience_s: float = PATIENCE_S, **setting: Any
+    ) -> int | None:
+        """One life that ends at a failpoint by itself, there also with a power cut. Answers how it ended."""
+        platter = Platter(self.data)
+        self._lives += 1
+        server = Watched(self.data, variables={"HOLDFAST_FAILPOINT": failpoint}, **setting)
+        try:
+            status = self._work(server, patience_s)
+        finally:
+            server.kill()
+        if is_power_cut:
+            self._take_away(server, platter)
+        return status
+
+    def _take_away(self, server: "Watched", platter: Platter) -> None:
+        """What was not synced."""
         if server.journal.exists():  # else it was killed before it touched anything
             platter.replay(server.journal)
-        self.lost += platter.cut(rng)
+        self.lost += platter.cut(self._rng)
 
-    def _work(self, server: Watched, seconds: float) -> None:
-        endpoint = server.wait_ready()
-        set_up(endpoint)
+    def _work(self, server: Watched, seconds: float) -> int | None:
+        """For so long, or until it ends by itself; answers how."""
+        try:
+            endpoint = server.wait_ready()
+            set_up(endpoint)
+        except (Gone, Ended):
+            return server.process.wait(seconds)
         load = Load(endpoint, self.history, life=str(self._lives), seed=self._rng.randrange(10**9))
-        time.sleep(seconds)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            server.process.wait(seconds)
+        status = server.process.returncode
         server.kill()
         load.join()
-        assert not load.refusals, load.refusals[0]
+        for refusal in load.refusals:  # small segments may fill faster than the next ones are made
+            assert refusal.code == "ServiceUnavailable", refusal
+        return status
 
     def judge(self) -> list[str]:
         """Starts it once more and drains it."""
         server = Watched(self.data)
         try:
-            queues = drain(server.wait_ready(), self.history)
+            endpoint = server.wait_ready()
+            set_up(endpoint)  # no life may have come so far
+            queues = drain(endpoint, self.history)
         finally:
             server.kill()
         return self.history.problems(queues=queues)

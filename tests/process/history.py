@@ -7,6 +7,7 @@
     deduplication      sends of one number, repeated after crashes, are one message with one id
     visibility         two deliveries of a message are at least its visibility timeout apart
     counts             its receive count grows with each delivery
+    moves              a message on its way between queues is in one of them, once
     queues             those whose creation was acknowledged are there, those whose deletion was are not
 
 Clients append to the lists from their threads; `problems` is asked when they have ended.
@@ -42,6 +43,9 @@ class History:
         self.deleting: set[tuple[str, str]] = set()
         self.deleted: dict[tuple[str, str], float] = {}  # acknowledged -> when that was known
         self.deliveries: list[Delivery] = []
+        self.moving: set[str] = set()  # bodies that were acknowledged by a queue whose messages go round
+        self.moving_tried: set[str] = set()
+        self.moving_found: list[str] = []  # at the end
         self.next_number: dict[str, int] = {}  # FIFO group -> what it sends next, or again
         self.made: set[str] = set()  # queues whose creation was acknowledged last,
         self.removed: set[str] = set()  # or whose deletion was; those of unknown fate are in neither
@@ -67,7 +71,7 @@ class History:
         """`queues`: the names that the server lists at the end. Empty: the promise was kept."""
         found = [*self._invented(), *self._returned(), *self._order(), *self._dedup(), *self._visibility()]
         if is_drained:
-            found += self._lost()
+            found += [*self._lost(), *self._moved()]
         found += [f"queue {name} is lost" for name in sorted(self.made - queues)]
         found += [f"queue {name} is back" for name in sorted(self.removed & queues)]
         return found
@@ -79,6 +83,16 @@ class History:
         last = {(each.queue, each.body): each for each in self.deliveries}
         for key in sorted(set(last) - self.deleting):
             yield f"{key} was received and never deleted, and is not there at the end"
+
+    def _moved(self) -> Iterator[str]:
+        found = set(self.moving_found)
+        for body in sorted(self.moving - found):
+            yield f"{body} was acknowledged and lost between queues"
+        for body in sorted(found - self.moving_tried):
+            yield f"{body} was found between queues and never sent"
+        for body in sorted(found):
+            if (times := self.moving_found.count(body)) > 1:
+                yield f"{body} was found {times} times between queues"
 
     def _invented(self) -> Iterator[str]:
         for each in self.deliveries:

@@ -1,14 +1,18 @@
 """Clients of one life of a server: they work until it is gone, and write down what they were told."""
 
+import json
 import threading
 import time
 from collections.abc import Callable
+from contextlib import closing, suppress
 from random import Random
 from typing import Any
 
 from tests.process.history import LINE, PLAIN, History
 from tests.process.wire import Gone, Refused, Wire
 
+ROUND, DEAD = "round", "dead"  # messages go from one to the other, and back by move tasks
+ARNS = "arn:aws:sqs:us-east-1:000000000000:"
 GROUPS = ("a", "b", "c")
 TIMEOUT_S = 2  # visibility
 BODY_CHARS = 1500  # so that segments fill
@@ -16,10 +20,12 @@ BODY_CHARS = 1500  # so that segments fill
 
 def set_up(endpoint: str) -> None:
     """The queues. They may be there already."""
-    wire = Wire(endpoint)
-    wire.call("CreateQueue", QueueName=PLAIN)
-    wire.call("CreateQueue", QueueName=LINE, Attributes={"FifoQueue": "true"})
-    wire.close()
+    redrive = json.dumps({"deadLetterTargetArn": f"{ARNS}{DEAD}", "maxReceiveCount": "1"})
+    with closing(Wire(endpoint)) as wire:
+        wire.call("CreateQueue", QueueName=PLAIN)
+        wire.call("CreateQueue", QueueName=LINE, Attributes={"FifoQueue": "true"})
+        wire.call("CreateQueue", QueueName=DEAD)
+        wire.call("CreateQueue", QueueName=ROUND, Attributes={"RedrivePolicy": redrive, "VisibilityTimeout": "0"})
 
 
 class Load:
@@ -36,6 +42,7 @@ class Load:
             *(self._consumer(PLAIN) for _ in range(2)),
             *(self._consumer(LINE) for _ in range(2)),
             self._make_queues,
+            self._go_round,
         ]
         self._threads = [threading.Thread(target=self._run, args=each) for each in enumerate(work)]
         for thread in self._threads:
@@ -52,16 +59,14 @@ class Load:
         self.join()
 
     def _run(self, number: int, work: Callable[[Wire, Random], None]) -> None:
-        wire, rng = Wire(self._endpoint), Random(f"{self._seed} {number}")
-        while not self._is_over:
-            try:
-                work(wire, rng)
-            except Gone:
-                break
-            except Refused as problem:
-                self.refusals.append(problem)
-                time.sleep(0.01)
-        wire.close()
+        rng = Random(f"{self._seed} {number}")
+        with closing(Wire(self._endpoint)) as wire, suppress(Gone):
+            while not self._is_over:
+                try:
+                    work(wire, rng)
+                except Refused as problem:
+                    self.refusals.append(problem)
+                    time.sleep(0.01)
 
     def _producer(self, number: int) -> Callable[[Wire, Random], None]:
         count = 0
@@ -76,7 +81,7 @@ class Load:
             self._history.tried.update((PLAIN, body) for body in bodies)
             entries = [{"Id": str(place), "MessageBody": body} for place, body in enumerate(bodies)]
             told = wire.call("SendMessageBatch", PLAIN, Entries=entries)
-            for each in told["Successful"]:
+            for each in told.get("Successful", []):
                 self._history.sent.setdefault((PLAIN, bodies[int(each["Id"])]), set()).add(each["MessageId"])
 
         return send
@@ -111,6 +116,22 @@ class Load:
             history.removed.add(doomed)
         time.sleep(0.05)
 
+    def _go_round(self, wire: Wire, rng: Random) -> None:
+        """Sends, lets messages become dead letters by receiving them, and has them moved back."""
+        body = f"{self._life}-{rng.randrange(10**9)}"
+        self._history.moving_tried.add(body)
+        wire.call("SendMessage", ROUND, MessageBody=body)
+        self._history.moving.add(body)
+        for _ in range(2):
+            wire.call("ReceiveMessage", ROUND, MaxNumberOfMessages=10)
+        try:
+            wire.call("StartMessageMoveTask", SourceArn=f"{ARNS}{DEAD}")
+        except Refused as problem:
+            if "already a task running" not in problem.message:
+                raise
+        wire.call("SetQueueAttributes", DEAD, Attributes={"DelaySeconds": str(rng.randrange(2))})
+        time.sleep(0.02)
+
 
 def receive(
     wire: Wire, history: History, queue: str, *, count: int = 10, keep: Callable[[], bool] = lambda: False
@@ -139,7 +160,7 @@ def _delete(wire: Wire, history: History, queue: str, messages: list[dict[str, A
     history.deleting.update((queue, each["Body"]) for each in messages)
     entries = [{"Id": str(place), "ReceiptHandle": each["ReceiptHandle"]} for place, each in enumerate(messages)]
     told = wire.call("DeleteMessageBatch", queue, Entries=entries)
-    for each in told["Successful"]:
+    for each in told.get("Successful", []):
         history.deleted[queue, messages[int(each["Id"])]["Body"]] = time.monotonic()
 
 
@@ -150,15 +171,29 @@ def drain(endpoint: str, history: History) -> set[str]:
         thread.start()
     for thread in threads:
         thread.join()
-    wire = Wire(endpoint)
-    urls = wire.call("ListQueues").get("QueueUrls", [])
-    wire.close()
+    with closing(Wire(endpoint)) as wire:
+        _collect(wire, history)
+        urls = wire.call("ListQueues").get("QueueUrls", [])
     return {url.rpartition("/")[2] for url in urls}
 
 
+def _collect(wire: Wire, history: History) -> None:
+    """What goes round. Nothing becomes a dead letter any more, and a task that runs has time to end."""
+    wire.call("SetQueueAttributes", ROUND, Attributes={"RedrivePolicy": ""})
+    quiet_since = time.monotonic()
+    while time.monotonic() < quiet_since + TIMEOUT_S:
+        for queue in (DEAD, ROUND):
+            told = wire.call("ReceiveMessage", queue, MaxNumberOfMessages=10, VisibilityTimeout=60)
+            for each in told.get("Messages", []):
+                history.moving_found.append(each["Body"])
+                wire.call("DeleteMessage", queue, ReceiptHandle=each["ReceiptHandle"])
+                quiet_since = time.monotonic()
+        time.sleep(0.02)
+
+
 def _drain(endpoint: str, history: History, queue: str) -> None:
-    wire, quiet_since = Wire(endpoint), time.monotonic()
-    while time.monotonic() < quiet_since + TIMEOUT_S + 0.5:
-        if receive(wire, history, queue):
-            quiet_since = time.monotonic()
-    wire.close()
+    quiet_since = time.monotonic()
+    with closing(Wire(endpoint)) as wire:
+        while time.monotonic() < quiet_since + TIMEOUT_S + 0.5:
+            if receive(wire, history, queue):
+                quiet_since = time.monotonic()

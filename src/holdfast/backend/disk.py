@@ -26,6 +26,7 @@ from holdfast.core.files import (
     Write,
 )
 from holdfast.runtime.crypto import sync_folder
+from holdfast.runtime.failpoint import failpoint
 
 FOLDERS = ("segments", "index", "snapshots", "quarantine", "keys")
 OPEN_MAX = 8  # descriptors kept; each also keeps the space of a file that was removed
@@ -121,12 +122,16 @@ class Disk:
             _write_all(descriptor, zeros[: operation.size - offset], offset)
             if offset and offset % SYNC_EVERY == 0:
                 _fdatasync(descriptor)
+        failpoint("file created")
 
     def _write(self, operation: Write) -> None:
+        failpoint("before a write")
         _write_all(self._descriptor(operation.path), operation.data, operation.offset)
+        failpoint("written, not synced")
 
     def _sync(self, operation: Sync) -> None:
         _fdatasync(self._descriptor(operation.path))
+        failpoint("synced, not answered")
 
     def _rename(self, operation: Rename) -> None:
         os.rename(self._root + operation.old, self._root + operation.new)
@@ -134,13 +139,16 @@ class Disk:
         descriptor = self._open.pop(operation.old, None)
         if descriptor is not None:
             self._open[operation.new] = descriptor
+        failpoint("file renamed")
 
     def _sync_folder(self, operation: SyncDir) -> None:
         sync_folder(Path(self._root + operation.path))
+        failpoint("folder synced")
 
     def _unlink(self, operation: Unlink) -> None:
         self.forget(operation.path)
         os.unlink(self._root + operation.path)
+        failpoint("file unlinked")
 
     def _read(self, operation: Read) -> bytes:
         descriptor = self._descriptor(operation.path)

@@ -21,6 +21,7 @@ from holdfast.core.recovery import recover
 from holdfast.core.shard import Shard
 from holdfast.core.types import Address, LaneId, ShardId
 from holdfast.runtime.crypto import MasterKey
+from holdfast.runtime.failpoint import failpoint
 from holdfast.runtime.logs import log
 from holdfast.runtime.metrics import Histogram
 from holdfast.runtime.rpc import Call
@@ -80,6 +81,7 @@ class Host:
         disk = Disk(root)
         recovered = disk.run(recover(shard, machine=Shard))
         disk.close()
+        failpoint("shard recovered")
         primary = Primary(recovered.shard, recovered.journal)
         reader = Reader(
             root,

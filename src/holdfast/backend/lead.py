@@ -30,6 +30,7 @@ from holdfast.core.primary import Outcome, Outgoing, Primary
 from holdfast.core.record import Message
 from holdfast.core.types import Address, Instant, WallMs
 from holdfast.runtime import clock
+from holdfast.runtime.failpoint import failpoint
 from holdfast.runtime.rpc import Call, Letter, Receiver
 
 
@@ -203,6 +204,7 @@ class Lead:
             self._hand_over(command, outgoing.entry.target, _Settling(self))
 
     def settle(self, reply: ArriveReply) -> None:
+        failpoint("hand-over arrived")
         self.submit(Settle(reply.target, reply.number, reply.is_refused), None)
 
     # the end

@@ -107,10 +107,19 @@ class Reader:
 
     def messages(self, wanted: Wanted, on_done: Callable[[list[Message]], None]) -> None:
         """Whole records, read from the log."""
-        located = self._locate(wanted)
-        if isinstance(located, IndexNeeded):
-            self._load_index(located.stem, lambda: self.messages(wanted, on_done))
-            return
+        self._locate(wanted, [], lambda located: self._read(wanted, located, on_done))
+
+    def _locate(self, wanted: Wanted, located: list[Location], on_done: Callable[[list[Location]], None]) -> None:
+        """One after the other: together they may need more indexes than are kept."""
+        for lane, at in wanted[len(located) :]:
+            place = self._journal.locate(lane, at, self._indexes)
+            if isinstance(place, IndexNeeded):
+                self._load_index(place.stem, lambda: self._locate(wanted, located, on_done))
+                return
+            located.append(place)
+        on_done(located)
+
+    def _read(self, wanted: Wanted, located: list[Location], on_done: Callable[[list[Message]], None]) -> None:
         data = [self._at_once.read_now(place.path, place.offset, place.length) for place in located]
         if None not in data:
             on_done(self._open(wanted, located, [each for each in data if each is not None]))
@@ -119,15 +128,6 @@ class Reader:
             lambda: [self._in_thread.execute(Read(place.path, place.offset, place.length)) for place in located],
             lambda read: on_done(self._open(wanted, located, read)),
         )
-
-    def _locate(self, wanted: Wanted) -> list[Location] | IndexNeeded:
-        located = []
-        for lane, at in wanted:
-            place = self._journal.locate(lane, at, self._indexes)
-            if isinstance(place, IndexNeeded):
-                return place
-            located.append(place)
-        return located
 
     def _open(self, wanted: Wanted, located: list[Location], data: list[bytes]) -> list[Message]:
         messages = []

@@ -4,6 +4,7 @@ A process of its own, and of low priority, because it replays the log since the 
 server's loop for seconds. Reads sealed segments, writes the next snapshot, prints what can be removed as JSON.
 """
 
+import errno
 import os
 import sys
 from pathlib import Path
@@ -11,19 +12,29 @@ from pathlib import Path
 import msgspec
 
 from holdfast.backend.disk import Disk
+from holdfast.core.segment_files import remove_files
 from holdfast.core.shard import Shard
 from holdfast.core.snapshot import advance_snapshot
 from holdfast.core.types import Lsn, ShardId
+from holdfast.runtime.failpoint import failpoint
 
 NICENESS = 15
+NO_SPACE = 75  # status: EX_TEMPFAIL
 
 
 def main() -> None:
     os.nice(NICENESS)
     root, shard, upto = sys.argv[1:]
     disk = Disk(Path(root))
-    advanced = disk.run(advance_snapshot(ShardId(int(shard)), Lsn(int(upto)), machine=Shard))
+    try:
+        advanced = disk.run(advance_snapshot(ShardId(int(shard)), Lsn(int(upto)), machine=Shard))
+    except OSError as problem:
+        if problem.errno != errno.ENOSPC:
+            raise
+        disk.run(remove_files("snapshots", [f"{int(upto):016x}.snap.tmp"]))  # it takes the space that is missing
+        sys.exit(NO_SPACE)
     disk.close()
+    failpoint("snapshotter done")
     sys.stdout.buffer.write(msgspec.json.encode(advanced))
 
 

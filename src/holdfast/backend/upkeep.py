@@ -17,6 +17,7 @@ import msgspec
 
 from holdfast.backend.disk import Disk
 from holdfast.backend.letters import Reader
+from holdfast.backend.snapshotter import NO_SPACE
 from holdfast.core.command import Command
 from holdfast.core.compaction import Compaction, pick
 from holdfast.core.files import Work
@@ -26,6 +27,7 @@ from holdfast.core.segment_files import prepare_segment
 from holdfast.core.snapshot import Advanced, remove_old
 from holdfast.core.types import Lsn
 from holdfast.runtime.crypto import MasterKey
+from holdfast.runtime.failpoint import failpoint
 from holdfast.runtime.logs import log
 
 LOOK_EVERY_S = 1.0
@@ -35,6 +37,10 @@ SNAPSHOT_SEGMENTS = 4  # sealed segments since the last snapshot that make the n
 SNAPSHOT_RECORDS = 300_000  # or so many records in them: replaying these takes seconds
 
 Result = TypeVar("Result")
+
+
+class NotNow(Exception):
+    """A snapshot could not be made, and nothing is wrong with the log: says why."""
 
 
 class Upkeep:
@@ -109,6 +115,7 @@ class Upkeep:
         number = self._journal.start_spare()
         cipher, key = self._master.new_cipher()
         is_made = await self._in_thread(prepare_segment(number, key=key, size=SEGMENT_BYTES))
+        failpoint("spare made")
         self._journal.end_spare(cipher if is_made else None)
         if not is_made:
             log.warning("no space for the next segment; new messages will be refused soon")
@@ -127,16 +134,20 @@ class Upkeep:
         try:
             await self._write_indexes()
             await self._snapshot()
+        except NotNow as problem:
+            log.warning("no snapshot was made; trying again later", reason=str(problem))
+            await asyncio.sleep(RETRY_AFTER_S)
         except OSError as problem:
             if problem.errno != errno.ENOSPC:
                 raise
-            log.warning("no space for an index or snapshot; trying again later")
+            log.warning("no space for an index; trying again later")
             await asyncio.sleep(RETRY_AFTER_S)
         self._is_looking = False
 
     async def _write_indexes(self) -> None:
         for stem in self._journal.sealed_without_index():
             await self._in_thread(self._journal.write_index(stem))
+            failpoint("index made")
             self._journal.indexed(stem)
 
     async def _snapshot(self) -> None:
@@ -145,6 +156,7 @@ class Upkeep:
         if len(fresh) < SNAPSHOT_SEGMENTS and upto - self._snapshot_lsn < SNAPSHOT_RECORDS:
             return
         advanced = await self._run_snapshotter(upto)
+        failpoint("snapshot made")
         self._snapshot_lsn = upto
         if advanced is None:
             return
@@ -152,6 +164,7 @@ class Upkeep:
             self._journal.forget(stem)
             self._reader.forget(stem)
         await self._in_thread(remove_old(advanced))
+        failpoint("old segments removed")
         self._compacted -= set(advanced.stems)
         await self._compact()
 
@@ -170,7 +183,9 @@ class Upkeep:
             while not is_over:
                 step = await self._drive(compaction.step())
                 if step.compact is not None:
+                    failpoint("copies read")
                     await self._submit(step.compact)
+                    failpoint("copies written")
                 await asyncio.sleep(COMPACT_PAUSE_S)
                 is_over = step.is_over
 
@@ -201,6 +216,11 @@ class Upkeep:
         except asyncio.CancelledError:
             process.kill()
             raise
-        if process.returncode:
+        status = process.returncode or 0
+        if status < 0:  # the system wanted its memory, perhaps
+            raise NotNow(f"its process was ended by signal {-status}")
+        if status == NO_SPACE:
+            raise NotNow("there is no space")
+        if status:
             raise RuntimeError(f"the snapshot of shard {self._journal.shard} failed; the lines above say why")
         return msgspec.json.decode(output, type=Advanced | None)

@@ -21,6 +21,7 @@ from holdfast.frontend.follow import Follow
 from holdfast.frontend.forward import fail, refuse
 from holdfast.frontend.locate import Directory, Queue, name_of
 from holdfast.protocol import actions, attributes
+from holdfast.runtime.failpoint import failpoint
 from holdfast.runtime.logs import log
 from holdfast.runtime.rpc import Backend, Call, Catalogue, Letter
 
@@ -151,6 +152,7 @@ class Changes:
     async def update(self, queue: Queue, row: QueueRow) -> None:
         """Gives a queue another row."""
         await self.configure(row)
+        failpoint("lane changed, not the queue")
         try:
             await self.write(lambda: self.catalogue.update(row))
         except Exception:

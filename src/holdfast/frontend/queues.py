@@ -23,6 +23,7 @@ from holdfast.frontend.settings import Settings
 from holdfast.protocol import actions, attributes, json, names, tags
 from holdfast.protocol.actions import required
 from holdfast.runtime import clock
+from holdfast.runtime.failpoint import failpoint
 from holdfast.runtime.metrics import Meter
 from holdfast.runtime.rpc import Backend, Catalogue
 
@@ -104,6 +105,7 @@ class Queues:
         now = clock.wall_ms()
         row = QueueRow(name, lane, shard, kept, held, now, now)
         await self._changes.command(shard, Configure(lane, self._changes.lane_config(row)))
+        failpoint("lane made, no queue")
         try:
             await self._changes.write(lambda: self._catalogue.add(row))
         except Outdated:  # another process made it
@@ -113,6 +115,7 @@ class Queues:
     async def _delete(self, request: actions.DeleteQueue, exchange: Exchange) -> bytes:
         queue = self._changes.queue(request, exchange)
         await self._changes.write(lambda: self._catalogue.remove(queue.row))
+        failpoint("queue gone, lane there")
         self._meter.forget(queue.lane)
         await self.drop(queue.lane, queue.shard)
         await self._changes.retarget(queue.name)

@@ -20,6 +20,8 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
 from cryptography.hazmat.primitives.keywrap import InvalidUnwrap, aes_key_unwrap, aes_key_wrap
 
+from holdfast.runtime.failpoint import failpoint
+
 KEY_BYTES: Final = 32
 NONCE_BYTES: Final = 12
 MAGIC: Final = b"HFKEY\0\0\1"
@@ -102,7 +104,9 @@ def create_key(path: Path) -> bytes:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+    failpoint("key written")
     os.rename(temporary, path)
+    failpoint("key renamed")
     sync_folder(path.parent)
     return key
 

@@ -33,6 +33,7 @@ from holdfast.core.store import (
     remaining_end,
 )
 from holdfast.runtime import clock
+from holdfast.runtime.failpoint import failpoint
 
 VERSION = 1
 BUSY_S = 5.0  # how long a change waits for that of another process
@@ -91,6 +92,8 @@ class SqliteStore:
         self._connection.execute("BEGIN IMMEDIATE")
         with self._connection:
             yield
+            failpoint("store changed, not committed")
+        failpoint("store committed")
 
     # reading
 

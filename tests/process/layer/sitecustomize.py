@@ -144,12 +144,14 @@ WRAPPED = ("open", "close", "pwrite", "write", "fsync", "fdatasync", "rename", "
 def _install(setting: dict[str, Any]) -> None:
     Watch(setting).install()
     if not any("holdfast" in each for each in sys.orig_argv):
-        return
+        return  # some other program
     from holdfast.core import limits  # noqa: PLC0415 - before anything takes its names from there
 
     for name, value in setting.get("limits", {}).items():
         assert hasattr(limits, name), name
         setattr(limits, name, value)
+    if any("snapshotter" in each for each in sys.orig_argv):
+        return
     from holdfast.backend import upkeep  # noqa: PLC0415
 
     for name, value in setting.get("upkeep", {}).items():
