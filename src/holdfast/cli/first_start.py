@@ -5,12 +5,13 @@ import secrets
 from pathlib import Path
 
 from holdfast.backend.host import DataFolderError, lock_folder
-from holdfast.cli import folder
+from holdfast.cli import folder, rotation
 from holdfast.core.identity import ROOT
 from holdfast.metadata import old_formats
 from holdfast.metadata.identities import Credentials, Identities
 from holdfast.metadata.service import Metadata
 from holdfast.runtime.crypto import KeyFileError, MasterKey, create_key, read_key, sync_folder
+from holdfast.runtime.logs import log
 from holdfast.stores.sqlite import SqliteStore
 
 _KEY_ID, _SECRET = "HOLDFAST_ACCESS_KEY_ID", "HOLDFAST_SECRET_ACCESS_KEY"
@@ -27,12 +28,16 @@ class Stores:
     def __init__(self, data: Path, *, account: str) -> None:
         self._lock = _lock(data)
         self.data = data
+        if rotation.is_under_way(data):
+            rotation.finish(data)
+            log.info("an interrupted rotation of master.key was finished")
         self.master = MasterKey(_key(data, folder.MASTER_KEY))
         self.receipt_key = _key(data, "receipt.key")
         self._stores = [SqliteStore(data / folder.METADATA) for _ in range(2)]
         old_formats.prepare(self._stores[0], data)
         self.metadata, self.written = map(Metadata, self._stores)  # for the loop, and for the thread that waits
         self.identities, self.uses = (Identities(each, self.master) for each in (self.metadata, self.written))
+        self.identities.claim()
         _make_account(self.identities, account)
 
     def close(self) -> None:

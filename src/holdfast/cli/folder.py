@@ -19,6 +19,7 @@ DEFAULT = Path("data")
 SERVER = "server.json"  # written by a server that is ready
 METADATA = "metadata.db"
 MASTER_KEY = "master.key"
+NEXT_MASTER_KEY = "master.key.next"  # while the master key is being changed
 
 Data = Annotated[Path, typer.Option("--data", envvar="HOLDFAST__SERVER__DATA", help="The server's data folder.")]
 
@@ -53,6 +54,22 @@ def write_whole(path: Path, text: str) -> None:
 
 @contextlib.contextmanager
 def identities(data: Path) -> Iterator[Identities]:
+    check(data)
+    path = data / METADATA
+    if (data / NEXT_MASTER_KEY).exists():
+        raise IdentityError(
+            f"the master key of {data} is being changed, or that was interrupted. Finish it: holdfast key rotate-master"
+        )
+    store = SqliteStore(path)
+    try:
+        if not check_format(store, where=path):
+            raise IdentityError(_no_data(data))
+        yield Identities(Metadata(store), MasterKey(read_key(data / MASTER_KEY)))
+    finally:
+        store.close()
+
+
+def check(data: Path) -> None:
     """Refuses a folder of somebody else: who may read secrets is decided by the operating system."""
     path, master = data / METADATA, data / MASTER_KEY
     try:
@@ -64,13 +81,6 @@ def identities(data: Path) -> Iterator[Identities]:
         raise IdentityError(f"{data} belongs to {_name(owner)}. Run this command as {_name(owner)}.")
     if not is_there:
         raise IdentityError(_no_data(data))
-    store = SqliteStore(path)
-    try:
-        if not check_format(store, where=path):
-            raise IdentityError(_no_data(data))
-        yield Identities(Metadata(store), MasterKey(read_key(master)))
-    finally:
-        store.close()
 
 
 def _no_data(data: Path) -> str:

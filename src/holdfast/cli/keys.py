@@ -1,18 +1,24 @@
-"""`holdfast key`: access keys. A running server notices changes within a second."""
+"""`holdfast key`: access keys, and the master key under which all others are. A running server notices changes of
+access keys within a second.
+"""
 
 import json
+import os
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from holdfast.cli import folder
+from holdfast.backend.host import DataFolderError, lock_folder
+from holdfast.cli import folder, rotation
 from holdfast.core.identity import DAY_S, ROOT, Key
 from holdfast.metadata.identities import Credentials
 from holdfast.protocol.names import Site
+from holdfast.runtime.crypto import KeyFileError
 
 ACCOUNT = Site().account
-app = typer.Typer(no_args_is_help=True, help="Access keys: make, list, disable and rotate them.")
+app = typer.Typer(no_args_is_help=True, help="Access keys: make, list, disable and rotate them; rotate the master key.")
 
 Account = Annotated[str, typer.Option(help="The account, 12 digits.")]
 AsJson = Annotated[bool, typer.Option("--json", help="As JSON.")]
@@ -83,6 +89,36 @@ def rotate(
         if not keep_old:
             store.disable_key(key_id)
     show_new(made, as_json=as_json)
+
+
+@app.command("rotate-master")
+def rotate_master(*, data: folder.Data = folder.DEFAULT, as_json: AsJson = False) -> None:
+    """Replace master.key, which everything in the folder is encrypted under. The server has to be stopped.
+
+    Messages are not written again: the keys of their segments are, and so are the secrets of access keys. If it is
+    interrupted, this command or the next start finishes it.
+
+    Example: holdfast key rotate-master
+    """
+    with folder.explained():
+        folder.check(data)
+        lock = _lock(data)
+        try:
+            done = rotation.rotate(data)
+        finally:
+            os.close(lock)
+    if as_json:
+        print(json.dumps({"segments": done.segments, "secrets": done.secrets}))
+        return
+    print(f"{data / folder.MASTER_KEY} is new. Under it are {done.segments} keys of segments, {done.secrets} secrets.")
+    print("Backups that were made before still need the key that was there then.")
+
+
+def _lock(data: Path) -> int:
+    try:
+        return lock_folder(data)
+    except DataFolderError:
+        raise KeyFileError(f"a server runs in {data}. Stop it, rotate, and start it again.") from None
 
 
 def show_new(made: Credentials, *, as_json: bool) -> None:

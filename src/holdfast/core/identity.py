@@ -4,6 +4,7 @@ account/ACCOUNT    when it was made
 user/ACCOUNT/NAME  id, policies; the user `root` is the account itself
 key/ACCESS_KEY_ID  secret (sealed), account, user, active or not
 used/ACCESS_KEY_ID day of last use; apart, so that using a key does not look like changing it
+master             fingerprint of the master key that seals the secrets
 """
 
 import msgspec
@@ -15,6 +16,7 @@ ACCOUNTS = "account/"
 USERS = "user/"
 KEYS = "key/"
 USED = "used/"
+MASTER = "master"
 ROOT = "root"
 DAY_S = 86_400
 
@@ -120,3 +122,7 @@ def put_key(key: Key) -> Put:
 def put_used(key_id: str, day: int) -> Put:
     """`day`: days since 1970."""
     return Put(used_key(key_id), b"%d" % day)
+
+
+def put_master(fingerprint: str) -> Put:
+    return Put(MASTER, fingerprint.encode())

@@ -14,13 +14,14 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from holdfast.core import identity
+from holdfast.core.catalogue import Outdated
 from holdfast.core.errors import HoldfastError
-from holdfast.core.identity import ACCOUNTS, KEYS, ROOT, USED, USERS, Key, Signatory, User
+from holdfast.core.identity import ACCOUNTS, KEYS, MASTER, ROOT, USED, USERS, Key, Signatory, User
 from holdfast.core.policy_text import parse_identity_policy
-from holdfast.core.store import Record, Write
+from holdfast.core.store import Check, Record, Transaction, Write, revision_of
 from holdfast.metadata.service import Metadata
 from holdfast.runtime import clock
-from holdfast.runtime.crypto import MasterKey
+from holdfast.runtime.crypto import KeyFileError, MasterKey
 
 _IDS = string.ascii_uppercase + "234567"  # as AWS makes them: nothing that looks like something else
 _SECRETS = string.ascii_letters + string.digits  # nothing that has to be quoted in a URL or a shell
@@ -175,12 +176,13 @@ class Identities:
         sealed = self._master.seal_secret(made.secret, key_id=made.id)
         key = Key(made.id, user.account, user.name, True, clock.wall_ms(), sealed)
 
-        def add(held: Record | None) -> Sequence[Write]:
+        def add(held: Record | None, master: Record | None) -> Sequence[Write]:
+            self._check_master(master)
             if held:
                 raise IdentityError(f"there is a key {made.id} already.")
             return (identity.put_key(key),)
 
-        self._metadata.change([identity.key_key(made.id)], add)
+        self._metadata.change([identity.key_key(made.id), MASTER], add)
         return made
 
     def disable_key(self, key_id: str) -> None:
@@ -199,6 +201,48 @@ class Identities:
 
     def credentials(self, key_id: str) -> Credentials:
         return Credentials(key_id, self._master.open_secret(self.key(key_id).sealed, key_id=key_id))
+
+    # the master key
+
+    def claim(self) -> None:
+        """Notes which master key counts, once. Raises KeyFileError if it is another one."""
+
+        def note(held: Record | None) -> Sequence[Write]:
+            self._check_master(held)
+            return () if held else (identity.put_master(self._master.fingerprint),)
+
+        self._metadata.change([MASTER], note)
+
+    def _check_master(self, held: Record | None) -> None:
+        if held and held.value != self._master.fingerprint.encode():
+            raise KeyFileError(
+                "master.key is not the one that the secrets of this folder are sealed with. If it was rotated just "
+                "now, try again; else put the right one back."
+            )
+
+    def open_all(self) -> None:
+        """Raises KeyFileError if a secret does not open."""
+        for key in self.all_keys():
+            self._master.open_secret(key.sealed, key_id=key.id)
+
+    def reseal(self, old: MasterKey) -> int:
+        """All secrets under this master key instead of the old one, in one transaction. Answers how many there are."""
+        while True:
+            records = self._metadata.range(KEYS)
+            master = self._metadata.get(MASTER)
+            checks = [*(Check(each.key, each.revision) for each in records), Check(MASTER, revision_of(master))]
+            writes: list[Write] = [identity.put_master(self._master.fingerprint)]
+            for key in map(identity.key_of, records):
+                sealed = self._master.reseal(key.sealed, key_id=key.id, old=old)
+                writes.append(identity.put_key(msgspec.structs.replace(key, sealed=sealed)))
+            try:
+                self._metadata.transact(Transaction(tuple(checks), tuple(writes)))
+            except Outdated:
+                self._metadata.catch_up()
+                continue
+            return len(records)
+
+    # admission
 
     def find(self, key_id: str) -> Signatory | None:
         """Whose key this is; None when there is none, or it is disabled."""

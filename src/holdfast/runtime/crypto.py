@@ -24,6 +24,7 @@ from holdfast.runtime.failpoint import failpoint
 
 KEY_BYTES: Final = 32
 NONCE_BYTES: Final = 12
+FINGERPRINT_BYTES: Final = 16
 MAGIC: Final = b"HFKEY\0\0\1"
 _nonce = struct.Struct(">IQ").pack
 
@@ -64,14 +65,38 @@ class MasterKey:
         key = os.urandom(KEY_BYTES)
         return SegmentCipher(key), aes_key_wrap(self._key, key)
 
+    @property
+    def fingerprint(self) -> str:
+        """Tells master keys apart, and nothing else about them."""
+        return HKDFExpand(SHA256(), FINGERPRINT_BYTES, b"holdfast fingerprint 1").derive(self._key).hex()
+
     def cipher(self, wrapped: bytes) -> SegmentCipher:
+        return SegmentCipher(self._unwrap(wrapped))
+
+    def _unwrap(self, wrapped: bytes) -> bytes:
         try:
-            return SegmentCipher(aes_key_unwrap(self._key, wrapped))
+            return aes_key_unwrap(self._key, wrapped)
         except (InvalidUnwrap, ValueError):
             raise KeyFileError(
                 "a segment's key does not open with master.key. Put the master.key back that this data was "
                 "written with; without it the messages cannot be read."
             ) from None
+
+    def rewrap(self, wrapped: bytes, *, old: "MasterKey") -> bytes:
+        """A data key that this or the old master key wraps, wrapped by this one."""
+        try:
+            self._unwrap(wrapped)
+        except KeyFileError:
+            return aes_key_wrap(self._key, old._unwrap(wrapped))
+        return wrapped
+
+    def reseal(self, sealed: bytes, *, key_id: str, old: "MasterKey") -> bytes:
+        """A secret that this or the old master key seals, sealed by this one."""
+        try:
+            self.open_secret(sealed, key_id=key_id)
+        except KeyFileError:
+            return self.seal_secret(old.open_secret(sealed, key_id=key_id), key_id=key_id)
+        return sealed
 
     def seal_secret(self, secret: str, *, key_id: str) -> bytes:
         nonce = os.urandom(NONCE_BYTES)

@@ -175,6 +175,16 @@ class SqliteStore:
         execute("UPDATE counters SET value = ? WHERE name = 'revision'", (revision,))
         execute("DELETE FROM events WHERE revision <= ?", (revision - self._events_kept,))
 
+    def forget_history(self) -> None:
+        """What was written over or deleted is no longer in the file, either: it may be a secret. Who watches has to
+        read everything again. O(records)."""
+        with self._change():
+            revision = self._counter("revision") + self._events_kept + 1
+            self._connection.execute("UPDATE counters SET value = ? WHERE name = 'revision'", (revision,))
+            self._connection.execute("DELETE FROM events")
+        self._connection.execute("VACUUM")
+        self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
     # leases
 
     def _is_lease(self, lease: LeaseId) -> bool:
