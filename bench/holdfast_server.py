@@ -28,7 +28,7 @@ def start(place: Place, *, data: Path | None = None, options: tuple[str, ...] = 
         core=place.core,
         environment={"PYTHONPATH": SOURCE, "HOLDFAST_ACCESS_KEY_ID": key, "HOLDFAST_SECRET_ACCESS_KEY": secret},
     )
-    endpoint = served.wait_for(ready)
+    endpoint = served.wait_for(ready).splitlines()[0]  # the second is the admin port
     return Running(served, Sqs(endpoint, key=key, secret=secret), holdfast.__version__)
 
 

@@ -103,6 +103,7 @@ class Loop:
     def __init__(self) -> None:
         self._poll = select.epoll()
         self._connections: dict[int, Connection] = {}
+        self.received = 0  # bytes
 
     def add(self, connection: Connection) -> None:
         self._connections[connection.socket.fileno()] = connection
@@ -126,6 +127,7 @@ class Loop:
 
     def _serve(self, connection: Connection, now: int) -> None:
         for reply in connection.read():
+            self.received += len(reply)
             number = connection.socket.fileno()
             if connection.renew(reply):
                 del self._connections[number]

@@ -97,9 +97,10 @@ class Served:
         return sum(int(_read(pid, "statm", "0 0").split()[1]) * PAGE for pid in self.pids())
 
     def written(self) -> int:
-        """Bytes that were sent to the disk, page cache included once it is flushed."""
+        """Bytes handed to the system by write(), to files and to clients. (What /proc says of the disk counts whole
+        folios of the page cache, many times what is written.)"""
         lines = [line for pid in self.pids() for line in _read(pid, "io").splitlines()]
-        return sum(int(line.split()[1]) for line in lines if line.startswith("write_bytes"))
+        return sum(int(line.split()[1]) for line in lines if line.startswith("wchar"))
 
     def kill(self) -> None:
         with contextlib.suppress(ProcessLookupError):

@@ -80,15 +80,20 @@ def begin(dialect: Dialect, mode: str, queue: str, *, connections: int = 0) -> t
     return loop, tally
 
 
-def fill(dialect: Dialect, queue: str, count: int, *, seconds_max: float = FILL_S_MAX, mode: str = "send ×10") -> int:
+def fill(dialect: Dialect, queue: str, count: int, *, seconds_max: float = FILL_S_MAX) -> int:
     """Sends until `count` wait, or the time is over: the slowest peers would take minutes."""
+    return send_until(dialect, queue, count, mode="send ×10", seconds_max=seconds_max)[0]
+
+
+def send_until(dialect: Dialect, queue: str, count: int, *, mode: str, seconds_max: float) -> tuple[int, int]:
+    """How many messages were sent, and how many bytes came back."""
     loop, tally = begin(dialect, mode, queue)
     deadline = time.perf_counter_ns() + int(seconds_max * 1e9)
     try:
         loop.run(lambda now: tally.messages >= count or now >= deadline)
     finally:
         loop.close()
-    return tally.messages
+    return tally.messages, loop.received
 
 
 def run(running: Running, mode: str, queue: str, *, seconds: float, backlog: int = 0, connections: int = 0) -> Sample:

@@ -10,7 +10,7 @@ from bench.dialects.sqs import Sqs, receipts_of
 from bench.experiments.finding import Finding, Host, host
 from bench.experiments.latency import created
 from bench.processes import folder_bytes
-from bench.throughput import fill, run
+from bench.throughput import run, send_until
 
 MODE = "cycle ×10"
 DEPTH_MIN = 1000
@@ -52,11 +52,8 @@ class Step:
 def _step(server: Host, deep: str, empty: str, *, depth: int, seconds: float, rounds: int) -> Step:
     """Cycles leave the depth as it is, so what is missing is what the step before did not have."""
     running = Running(server.served, server.sqs, "")
-    written = server.served.written()
     missing = depth - (depth // 10 if depth > DEPTH_MIN else 0)
-    fill(server.sqs, deep, missing, seconds_max=FILL_S_MAX)
-    time.sleep(SETTLE_S)
-    written = server.served.written() - written
+    _, written = _send(server, deep, missing, mode="send ×10", seconds_max=FILL_S_MAX)
     pairs = [
         (run(running, MODE, deep, seconds=seconds), run(running, MODE, empty, seconds=seconds)) for _ in range(rounds)
     ]
@@ -104,9 +101,14 @@ def _rename(sqs: Sqs, queue: str, url: str) -> None:
 def write_amplification(place: Place, *, seconds_max: float) -> Finding:
     """Of unbatched sends, until some segments are full or the time is over."""
     with host(place, "writes") as server:
-        before = server.served.written()
         wanted = SEGMENTS_MIN * SEGMENT_BYTES // BODY_BYTES
-        sent = fill(server.sqs, created(server.sqs), wanted, mode="send", seconds_max=seconds_max)
-        time.sleep(SETTLE_S)
-        written = server.served.written() - before
+        sent, written = _send(server, created(server.sqs), wanted, mode="send", seconds_max=seconds_max)
     return Finding({"write_amplification": written / (sent * BODY_BYTES)} if is_enough(sent) else {})
+
+
+def _send(server: Host, queue: str, count: int, *, mode: str, seconds_max: float) -> tuple[int, int]:
+    """How many were sent, and how many bytes that wrote to files: all that was written, less what we were answered."""
+    before = server.served.written()
+    sent, received = send_until(server.sqs, queue, count, mode=mode, seconds_max=seconds_max)
+    time.sleep(SETTLE_S)
+    return sent, server.served.written() - before - received
