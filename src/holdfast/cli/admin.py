@@ -1,5 +1,6 @@
 """Wires the admin port: what it shows comes from the roles, who may ask is decided as on the SQS port."""
 
+import ssl
 from collections.abc import Iterator
 
 from holdfast.backend.host import Host
@@ -27,9 +28,11 @@ SERVICE = b"holdfast"  # what requests to the admin port are signed for
 _NOTHING = Depth(0, 0, 0, 0, 0)
 
 
-def admin_port(sources: Sources, *, gate: Gate, site: Site, reach: Reach) -> AdminPort:
+def admin_port(
+    sources: Sources, *, gate: Gate, site: Site, reach: Reach, tls: ssl.SSLContext | None = None
+) -> AdminPort:
     guard, token = _guard(gate, site, reach), metrics_token(sources.data)
-    return AdminPort(app.make(Routes(sources).rows(), guard=guard, metrics_token=token))
+    return AdminPort(app.make(Routes(sources).rows(), guard=guard, metrics_token=token), tls=tls)
 
 
 def admin_sources(

@@ -22,19 +22,25 @@ class Announcement(msgspec.Struct, frozen=True):
     region: str
     is_open: bool  # without authentication
     root: Credentials | None
+    is_secure: bool
+    authority: Path | None = None
     ready_file: Path | None = None
 
     def make(self) -> None:
-        endpoint, admin = url(reachable(self.listen)), url(reachable(self.admin))
-        folder.describe(self.data, folder.Described(endpoint, self.account, self.region, admin))
+        endpoint, admin = self._url(reachable(self.listen)), self._url(reachable(self.admin))
+        authority = str(self.authority.absolute()) if self.authority else ""
+        folder.describe(self.data, folder.Described(endpoint, self.account, self.region, admin, authority))
         self._tell_person()
         if self.ready_file is not None:
-            folder.write_whole(self.ready_file, f"{url(self.listen)}\n{url(self.admin)}")
+            folder.write_whole(self.ready_file, f"{self._url(self.listen)}\n{self._url(self.admin)}")
+
+    def _url(self, listen: Address) -> str:
+        return url(listen, is_secure=self.is_secure)
 
     def _tell_person(self) -> None:
         """The secret is for somebody at a terminal, not for a log."""
         command = f"{_program()} env --data {shlex.quote(str(self.data))}"
-        print(f"Holdfast serves SQS at {url(self.listen)}, messages in {self.data}")
+        print(f"Holdfast serves SQS at {self._url(self.listen)}, messages in {self.data}")
         if self.is_open:
             print("Requests are not authenticated: any keys are accepted.")
         elif self.root is not None:
@@ -42,12 +48,12 @@ class Announcement(msgspec.Struct, frozen=True):
             print(f"  access key  {self.root.id}\n  secret      {secret}")
         else:
             print("  the root has no active key; make one: holdfast key create")
-        print(f"Health and metrics: {url(self.admin)}/livez, /readyz, /metrics")
+        print(f"Health and metrics: {self._url(self.admin)}/livez, /readyz, /metrics")
         print(f'To use it from a shell, paste:\n  eval "$({command})"', flush=True)
 
 
-def url(listen: Address) -> str:
-    return f"http://{listen}"
+def url(listen: Address, *, is_secure: bool) -> str:
+    return f"{'https' if is_secure else 'http'}://{listen}"
 
 
 def reachable(listen: Address) -> Address:

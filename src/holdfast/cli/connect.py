@@ -88,7 +88,13 @@ def find(data: Path | None, endpoint: str | None, environ: Mapping[str, str] = o
         )
     values = env.variables(place)
     credentials = Credentials(values["AWS_ACCESS_KEY_ID"], values["AWS_SECRET_ACCESS_KEY"])
-    return Target(given or values["AWS_ENDPOINT_URL_SQS"], credentials, values["AWS_REGION"], str(place), cafile)
+    return Target(
+        given or values["AWS_ENDPOINT_URL_SQS"],
+        credentials,
+        values["AWS_REGION"],
+        str(place),
+        values.get("AWS_CA_BUNDLE", cafile),
+    )
 
 
 @contextlib.contextmanager

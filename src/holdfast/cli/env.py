@@ -45,13 +45,14 @@ def variables(data: Path) -> dict[str, str]:
         credentials = root_credentials(store, server.account)
     if credentials is None:
         raise IdentityError(f"the root of account {server.account} has no active key. Make one: holdfast key create")
-    return {
+    values = {
         "AWS_ACCESS_KEY_ID": credentials.id,
         "AWS_SECRET_ACCESS_KEY": credentials.secret,
         "AWS_REGION": server.region,
         "AWS_DEFAULT_REGION": server.region,
         "AWS_ENDPOINT_URL_SQS": server.endpoint,
     }
+    return {**values, "AWS_CA_BUNDLE": server.authority} if server.authority else values
 
 
 def root_credentials(store: Identities, account: str) -> Credentials | None:

@@ -31,6 +31,7 @@ class Described(msgspec.Struct, frozen=True):
     account: str = "000000000000"
     region: str = "us-east-1"
     admin: str = "http://127.0.0.1:9325"
+    authority: str = ""  # a file with the CA that clients should trust; empty: one that they know
 
 
 def describe(data: Path, server: Described) -> None:

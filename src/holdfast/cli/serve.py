@@ -14,6 +14,7 @@ import sys
 import tempfile
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,6 @@ from holdfast.cli import env
 from holdfast.cli.admin import admin_port, admin_sources
 from holdfast.cli.announcement import Announcement, url
 from holdfast.cli.first_start import StartError, Stores
-from holdfast.console.port import AdminPort
 from holdfast.core.errors import CorruptLog
 from holdfast.core.types import ShardId
 from holdfast.frontend.admit import Gate, Open, Rates, Signatures
@@ -45,10 +45,13 @@ from holdfast.runtime.config.settings import Config
 from holdfast.runtime.crypto import KeyFileError
 from holdfast.runtime.logs import log
 from holdfast.runtime.metrics import Meter
+from holdfast.runtime.tls import Certificate, TlsError
 from holdfast.stores.sqlite import StoreError
 
 DRAIN_S = 5.0  # how long requests in flight may take when the process is asked to end
 SWITCH_INTERVAL_S = 0.0005  # so soon a busy loop gives the writer thread its turn; 5 ms would delay every sync
+
+OpenPort = Callable[[str, int], Awaitable[int]]  # host and port; answers the port that was opened
 
 COLLECT_AFTER = (50_000, 20, 20)  # requests leave no cycles behind, only connections do: collecting can be rare
 
@@ -63,7 +66,7 @@ def run(loaded: Loaded) -> None:
     try:
         with _data_folder(loaded.config) as data:
             _runner()(_serve(loaded, data))
-    except (DataFolderError, KeyFileError, MetadataError, StoreError, IdentityError) as problem:
+    except (DataFolderError, KeyFileError, TlsError, MetadataError, StoreError, IdentityError) as problem:
         raise StartError(str(problem)) from None
     except CorruptLog as problem:
         raise StartError(f"the log is damaged, and serving it would lose messages: {problem}") from None
@@ -94,6 +97,7 @@ def _data_folder(config: Config) -> Iterator[Path]:
 
 async def _serve(loaded: Loaded, data: Path) -> None:
     config = loaded.config
+    certificate = _certificate(config)
     stores = Stores(data, account=config.server.account)
     asyncio.get_running_loop().set_exception_handler(_fatal)
     meter = Meter()
@@ -122,9 +126,16 @@ async def _serve(loaded: Loaded, data: Path) -> None:
         per_address_max = config.limits.connections_per_address
         server = Server(Companions(gate, service.serve).serve, boot=_boot(), per_address_max=per_address_max)
         sources = admin_sources(loaded, stores, directory=directory, host=host, meter=meter, server=server)
-        admin = admin_port(sources, gate=gate, site=directory.site, reach=_reach(config, config.admin_listen))
+        admin = admin_port(
+            sources,
+            gate=gate,
+            site=directory.site,
+            reach=_reach(config, config.admin_listen),
+            tls=certificate.context if certificate else None,
+        )
         stop = _stop_signals()
-        await _listen(config, server, admin, stores=stores)
+        open_sqs = partial(server.listen, **certificate.options()) if certificate else server.listen
+        await _listen(config, open_sqs, admin.listen, stores=stores)
         _settle_collector()
         following = asyncio.create_task(_keep_following(follow))
         await stop.wait()
@@ -159,10 +170,10 @@ def _shards_on_disk(data: Path) -> list[ShardId]:
 
 def _reach(config: Config, listen: Address) -> Reach:
     return Reach(
-        url(listen),
+        url(listen, is_secure=config.has_tls),
         advertised_url=config.proxy.advertised_url,
         proxies=config.proxy.trusted,
-        secure_transport=None if listen.is_loopback else False,
+        secure_transport=True if config.has_tls else None if listen.is_loopback else False,
     )
 
 
@@ -174,11 +185,11 @@ def _gate(config: Config, directory: Directory, keyring: Keyring, reach: Reach) 
     return Signatures(directory, keyring, rates=rates, reach=reach)
 
 
-async def _listen(config: Config, server: Server, admin: AdminPort, *, stores: Stores) -> None:
-    listen = await _open_port(config.server.listen, server.listen, flag="--listen")
-    admin_listen = await _open_port(config.admin_listen, admin.listen, flag="--admin-listen")
+async def _listen(config: Config, open_sqs: OpenPort, open_admin: OpenPort, *, stores: Stores) -> None:
+    listen = await _open_port(config.server.listen, open_sqs, flag="--listen")
+    admin_listen = await _open_port(config.admin_listen, open_admin, flag="--admin-listen")
     account = config.server.account
-    log.info("serving", endpoint=url(listen), admin=url(admin_listen), data=str(stores.data), account=account)
+    log.info("serving", listen=str(listen), admin=str(admin_listen), data=str(stores.data), account=account)
     Announcement(
         stores.data,
         listen,
@@ -187,11 +198,13 @@ async def _listen(config: Config, server: Server, admin: AdminPort, *, stores: S
         config.server.region,
         is_open=not config.auth.enabled,
         root=env.root_credentials(stores.identities, account),
+        is_secure=config.has_tls,
+        authority=config.tls.authority,
         ready_file=config.server.ready_file,
     ).make()
 
 
-async def _open_port(asked: Address, listen: Callable[[str, int], Awaitable[int]], *, flag: str) -> Address:
+async def _open_port(asked: Address, listen: OpenPort, *, flag: str) -> Address:
     """Answers the address with the port that the system chose."""
     try:
         return asked._replace(port=await listen(asked.host, asked.port))
@@ -199,6 +212,24 @@ async def _open_port(asked: Address, listen: Callable[[str, int], Awaitable[int]
         number = problem.errno or 0  # negative when a name was not found
         reason = os.strerror(number) if number > 0 else "there is no such address here"
         raise StartError(f"{asked} cannot be listened on: {reason}. Choose another address with {flag}.") from None
+
+
+def _certificate(config: Config) -> Certificate | None:
+    """Read again at SIGHUP."""
+    if config.tls.certificate is None or config.tls.key is None:
+        return None
+    made = Certificate(config.tls.certificate, config.tls.key)
+
+    def reload() -> None:
+        try:
+            made.reload()
+        except TlsError as problem:
+            log.error("the certificate was not read again; the old one stays in force", reason=str(problem))
+        else:
+            log.info("the certificate was read again")
+
+    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, reload)
+    return made
 
 
 def _stop_signals() -> asyncio.Event:

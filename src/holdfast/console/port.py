@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import socket
+import ssl
 from collections.abc import Iterator
 from typing import Any
 
@@ -28,7 +29,7 @@ class _Embedded(uvicorn.Server):
 
 
 class AdminPort:
-    def __init__(self, application: Any) -> None:
+    def __init__(self, application: Any, *, tls: ssl.SSLContext | None = None) -> None:
         config = uvicorn.Config(
             application,
             loop="none",
@@ -42,6 +43,7 @@ class AdminPort:
             limit_concurrency=CONNECTIONS_MAX,
             timeout_keep_alive=KEEP_ALIVE_S,
             timeout_graceful_shutdown=1,
+            ssl_context_factory=None if tls is None else lambda _, __: tls,
         )
         self._server = _Embedded(config)
         self._task: asyncio.Task[None] | None = None

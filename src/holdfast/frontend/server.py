@@ -16,7 +16,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from email.utils import formatdate
-from typing import cast
+from typing import Any, cast
 
 import httptools
 
@@ -44,10 +44,10 @@ class Server:
         self._sweeper: asyncio.TimerHandle | None = None
         self._empty = asyncio.Event()
 
-    async def listen(self, host: str, port: int) -> int:
-        """Answers the port, chosen by the system when 0 is asked for."""
+    async def listen(self, host: str, port: int, **tls: Any) -> int:
+        """Answers the port, chosen by the system when 0 is asked for. `tls`: options of create_server."""
         loop = asyncio.get_running_loop()
-        self._listener = await loop.create_server(lambda: Connection(self), host, port, backlog=1024)
+        self._listener = await loop.create_server(lambda: Connection(self), host, port, backlog=1024, **tls)
         self._sweep(loop)
         return int(self._listener.sockets[0].getsockname()[1])
 
@@ -391,6 +391,7 @@ class Connection(asyncio.Protocol):
             self._close()
             return
         self._phase = _LINGER
-        self._transport.write_eof()
+        if self._transport.can_write_eof():  # not on TLS
+            self._transport.write_eof()
         if self._is_paused:
             self._resume()

@@ -161,6 +161,8 @@ def _contradictions(config: Config, origins: dict[str, str]) -> Iterator[str]:
     server, auth = config.server, config.auth
     if server.ephemeral and origins["server.data"] == "--data":
         yield "--data names a folder to keep, and --ephemeral removes what it wrote. Use one of them."
+    if (config.tls.certificate is None) != (config.tls.key is None):
+        yield "tls.certificate and tls.key belong together: set both or none."
     if auth.enabled or auth.open_anywhere:
         return
     for listen in (server.listen, config.admin_listen):

@@ -103,6 +103,25 @@ class Auth:
 
 
 @dataclass(frozen=True, slots=True)
+class Tls:
+    certificate: Path | None = _set(
+        None,
+        kinds.optional(kinds.PATH),
+        "A PEM file with the certificate and what leads to its CA. Both ports speak TLS then. SIGHUP reads it again.",
+        flag="--tls-certificate",
+    )
+    key: Path | None = _set(
+        None, kinds.optional(kinds.PATH), "Its private key, a PEM file without a password.", flag="--tls-key"
+    )
+    authority: Path | None = _set(
+        None,
+        kinds.optional(kinds.PATH),
+        "A CA of your own, for `holdfast env` to tell clients (AWS_CA_BUNDLE). None: one that clients know.",
+        flag="--tls-authority",
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class Proxy:
     advertised_url: str | None = _set(
         None,
@@ -150,9 +169,14 @@ class Config:
     server: Server = Server()
     admin: Admin = Admin()
     auth: Auth = Auth()
+    tls: Tls = Tls()
     proxy: Proxy = Proxy()
     limits: Limits = Limits()
     log: Log = Log()
+
+    @property
+    def has_tls(self) -> bool:
+        return self.tls.certificate is not None
 
     @property
     def admin_listen(self) -> Address:
@@ -166,6 +190,7 @@ EXPLANATIONS = {
     "server": "The process and its ports.",
     "admin": "The port for those who run it. docs/OPERATING.md",
     "auth": "Who may ask. docs/SECURITY.md",
+    "tls": "Encryption on the wire. docs/SECURITY.md",
     "proxy": "Behind a load balancer or another name.",
     "limits": "How fast requests may come; more is refused with RequestThrottled. None: as fast as they like.",
     "log": "What the process says about itself, on standard error. Never bodies or secrets.",
