@@ -251,6 +251,26 @@ def test_conditions_are_asked_for_every_request(sqs: Any) -> None:
     denied(lambda: sqs.send_message(QueueUrl=url, MessageBody="x"))
 
 
+def test_the_usual_policy_that_enforces_tls_locks_out_plain_clients_of_an_open_address(tmp_path: Path) -> None:
+    """Whoever is the caller, and however it is written; only a loopback listener is spared."""
+    insecure = [
+        {"Bool": {"aws:SecureTransport": "false"}},
+        {"BoolIfExists": {"aws:SecureTransport": "false"}},
+        {"StringNotEquals": {"aws:SecureTransport": "true"}},
+    ]
+    with guarded(tmp_path / "data", "--listen", "0.0.0.0:0") as server, server.client(keys=server.root) as sqs:
+        for number, condition in enumerate(insecure):
+            url = sqs.create_queue(QueueName=f"tls-{number}")["QueueUrl"]
+            set_policy(sqs, url, statement("Deny", "*", "sqs:*", Condition=condition))
+            text = denied(lambda url=url: sqs.send_message(QueueUrl=url, MessageBody="x"))  # type: ignore[misc]
+            assert text.endswith("with an explicit deny in a resource-based policy")
+            denied(lambda url=url: sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["All"]))  # type: ignore[misc]
+        secure = {"Bool": {"aws:SecureTransport": "true"}}
+        url = sqs.create_queue(QueueName="tls-only")["QueueUrl"]
+        set_policy(sqs, url, statement("Deny", "*", "sqs:*", Condition=secure))
+        sqs.send_message(QueueUrl=url, MessageBody="x")
+
+
 def test_a_move_needs_rights_on_both_ends(server: Guarded, sqs: Any) -> None:
     sqs.create_queue(QueueName="dead")
     policy = json.dumps({"deadLetterTargetArn": ARN + "dead", "maxReceiveCount": 1})

@@ -1,5 +1,6 @@
 """The HTTP protocol class, fed with bytes: whole, cut anywhere, several requests at once, and nonsense."""
 
+import ipaddress
 import itertools
 import re
 
@@ -364,6 +365,14 @@ def test_one_address_has_a_bound_of_its_own_and_loopback_none() -> None:
     assert crowd.enter("127.0.0.1")
     crowd.leave("192.0.2.1")
     assert crowd.enter("192.0.2.1")
+
+
+def test_trusted_proxies_speak_for_many() -> None:
+    crowd = bounds.Crowd(per_address_max=1, proxies=[ipaddress.ip_network("192.0.2.0/30")])
+    for _ in range(3):
+        assert crowd.enter("192.0.2.1")
+    assert crowd.enter("192.0.2.4")
+    assert not crowd.enter("192.0.2.4")
 
 
 def test_ipv6_clients_are_counted_by_network_and_mapped_ones_as_ipv4() -> None:

@@ -26,6 +26,7 @@ from holdfast.cli.first_start import StartError, Stores
 from holdfast.core.errors import CorruptLog
 from holdfast.core.types import ShardId
 from holdfast.frontend.admit import Gate, Open, Rates, Signatures
+from holdfast.frontend.bounds import Crowd
 from holdfast.frontend.companions import Companions
 from holdfast.frontend.follow import FOLLOW_S, Follow
 from holdfast.frontend.keyring import Keyring
@@ -123,8 +124,8 @@ async def _serve(loaded: Loaded, data: Path) -> None:
         await queues.start()
         gate = _gate(config, directory, keyring, reach)
         service = Service(directory, host, gate, receipt_key=stores.receipt_key, others=queues.handlers, meter=meter)
-        per_address_max = config.limits.connections_per_address
-        server = Server(Companions(gate, service.serve).serve, boot=_boot(), per_address_max=per_address_max)
+        crowd = Crowd(per_address_max=config.limits.connections_per_address, proxies=config.proxy.trusted)
+        server = Server(Companions(gate, service.serve).serve, boot=_boot(), crowd=crowd)
         sources = admin_sources(loaded, stores, directory=directory, host=host, meter=meter, server=server)
         admin = admin_port(
             sources,

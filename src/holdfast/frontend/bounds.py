@@ -5,6 +5,7 @@ requests take together.
 """
 
 import ipaddress
+from collections.abc import Sequence
 
 HEAD_BYTES_MAX = 16_384  # request line and headers; SigV4 with a session token needs about 3 KiB
 HEADERS_MAX = 64
@@ -22,14 +23,17 @@ IDLE_TIMEOUT_S = 300  # clients keep their connections for some minutes
 UNREAD_TIMEOUT_S = 20  # a client that does not read its answer for so long is cut
 LINGER_TIMEOUT_S = 3  # after a refusal: so long unread bytes are thrown away, else they would destroy the answer
 
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+_LOOPBACK = (ipaddress.ip_network("127.0.0.0/8"), ipaddress.ip_network("::1/128"))
+
 
 class Crowd:
     """All clients of one listening socket. `per_address_max`: None keeps CONNECTIONS_PER_ADDRESS_MAX and spares
-    loopback addresses; a number is for all."""
+    loopback addresses; a number is for all but the proxies, who speak for many."""
 
-    def __init__(self, *, per_address_max: int | None = None) -> None:
+    def __init__(self, *, per_address_max: int | None = None, proxies: Sequence[Network] = ()) -> None:
         self._per_address_max = CONNECTIONS_PER_ADDRESS_MAX if per_address_max is None else per_address_max
-        self._spares_loopback = per_address_max is None
+        self._spared = (*proxies, *(_LOOPBACK if per_address_max is None else ()))
         self._connections: dict[str, int] = {}  # by address
         self._unfinished_bytes = 0
 
@@ -37,10 +41,14 @@ class Crowd:
         """Whether one more connection from there is welcome. If so, `leave` follows."""
         origin = _origin(address)
         present = self._connections.get(origin, 0)
-        if present >= self._per_address_max and not (self._spares_loopback and _is_loopback(address)):
+        if present >= self._per_address_max and not self._is_spared(address):
             return False
         self._connections[origin] = present + 1
         return True
+
+    def _is_spared(self, address: str) -> bool:
+        parsed = _parsed(address) if address else None
+        return parsed is None or any(parsed in network for network in self._spared)
 
     def leave(self, address: str) -> None:
         origin = _origin(address)
@@ -63,11 +71,12 @@ def _origin(address: str) -> str:
     """Whom an address stands for: an IPv6 client has all of its /64 to choose from."""
     if ":" not in address:
         return address
-    parsed = ipaddress.IPv6Address(address.partition("%")[0])
-    return str(parsed.ipv4_mapped or ipaddress.IPv6Network((parsed, 64), strict=False))
+    parsed = _parsed(address)
+    return str(ipaddress.ip_network((parsed, 64), strict=False) if parsed.version == 6 else parsed)
 
 
-def _is_loopback(address: str) -> bool:
-    parsed = ipaddress.ip_address(address.partition("%")[0]) if address else None
+def _parsed(address: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
+    """An IPv4 address that came in through an IPv6 socket is an IPv4 address."""
+    parsed = ipaddress.ip_address(address.partition("%")[0])
     mapped = parsed.ipv4_mapped if isinstance(parsed, ipaddress.IPv6Address) else None
-    return parsed is not None and (mapped or parsed).is_loopback
+    return mapped or parsed

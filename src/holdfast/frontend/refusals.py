@@ -15,7 +15,11 @@ LONG_BODY: Refusal = (413, f"The body of the request is longer than {BODY_BYTES_
 EXPECTATION: Refusal = (417, "The only expectation that is met is 100-continue.")
 LONG_HEAD: Refusal = (431, f"The head of the request is longer than {HEAD_BYTES_MAX} bytes or {HEADERS_MAX} headers.")
 FULL: Refusal = (503, "Too many requests are arriving at once. Nothing was done; retry later.")
-CROWDED: Refusal = (503, "This address has too many connections. Close some, or raise --connections-per-address.")
+CROWDED: Refusal = (
+    503,
+    "This address has too many connections. Close some; an operator can raise --connections-per-address, or name a "
+    "proxy with --trusted-proxy.",
+)
 
 
 def body(refusal: Refusal) -> bytes:

@@ -33,9 +33,9 @@ class Server:
     """Owns all connections of one listening socket. `serve` is called for each request and must see to it that
     the exchange is answered."""
 
-    def __init__(self, serve: Serve, *, boot: str, per_address_max: int | None = None) -> None:
+    def __init__(self, serve: Serve, *, boot: str, crowd: Crowd | None = None) -> None:
         self.serve = serve
-        self.crowd = Crowd(per_address_max=per_address_max)
+        self.crowd = crowd or Crowd()
         self.heads = Heads(boot, formatdate(usegmt=True))
         self.connections: set[Connection] = set()
         self.second = 0  # coarse clock, advanced by the sweep
@@ -184,6 +184,8 @@ class Connection(asyncio.Protocol):
         """A body that is not complete yet. The marks of its chunks count as well."""
         if self._pairs:
             self._refuse(refusals.TRAILERS)
+        if not self._received and self._parser.get_http_version() == "0.9":
+            self._refuse(refusals.VERSION)
         self._received += length
         if self._received > bounds.WIRE_BYTES_MAX:
             self._refuse(refusals.LONG_BODY)
