@@ -53,6 +53,9 @@ class Wire(asyncio.Transport):
     def write(self, data: bytes | bytearray | memoryview) -> None:
         self.written += data
 
+    def can_write_eof(self) -> bool:
+        return True
+
     def nothing(self, *_: Any, **__: Any) -> None:
         pass
 

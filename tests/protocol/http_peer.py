@@ -23,6 +23,9 @@ class Wire(asyncio.Transport):
         assert not self.is_half_closed
         self.written += data
 
+    def can_write_eof(self) -> bool:
+        return True
+
     def write_eof(self) -> None:
         self.is_half_closed = True
 
