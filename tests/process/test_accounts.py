@@ -1,10 +1,7 @@
 """Several accounts on one server: each has its own queues, and none reaches another's unless it is invited."""
 
 import json
-import sqlite3
-import tarfile
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +11,6 @@ from tests.process.guarded import Guarded, guarded, new_account, run
 from tests.process.server import drain
 
 HOME, AWAY = "000000000000", "111111111111"
-OLD = Path(__file__).parent / "folders" / "catalogue-1.tar.xz"
 
 
 @pytest.fixture(scope="module")
@@ -190,41 +186,3 @@ def test_accounts_are_listed(server: Guarded, away: Any) -> None:
     rows = {each["id"]: each for each in json.loads(run(server.data, "account", "ls", "--json"))}
     assert rows[AWAY] == {"id": AWAY, "users": 0, "active_keys": 1}
     assert f"{HOME}  users 0  active keys 1" in run(server.data, "account", "ls")
-
-
-def make_version_2(path: Path) -> None:
-    """It differed by one column."""
-    connection = sqlite3.connect(path)
-    for table in ("queues", "former"):
-        connection.execute(f"ALTER TABLE {table} ADD COLUMN account TEXT NOT NULL DEFAULT '{HOME}'")
-    connection.execute("PRAGMA user_version = 2")
-    connection.commit()
-    connection.close()
-
-
-@pytest.mark.parametrize("version", [1, 2])
-def test_a_folder_of_an_old_format_is_read_with_everything_in_it(tmp_path: Path, version: int) -> None:
-    """Written by the version before accounts owned queues: three queues, four messages, a user, another account."""
-    with tarfile.open(OLD) as archive:
-        archive.extraction_filter = getattr(tarfile, "data_filter", None)  # unknown to the first releases of 3.11
-        archive.extractall(tmp_path / "data")
-    if version == 2:
-        make_version_2(tmp_path / "data" / "catalogue.db")
-    for _ in range(2):  # what was migrated starts again
-        with guarded(tmp_path / "data") as server, server.client(keys=server.root) as sqs:
-            names = [each.rpartition("/")[2] for each in sqs.list_queues()["QueueUrls"]]
-            assert names == ["dead", "events.fifo", "orders"]
-            assert sqs.list_queue_tags(QueueUrl="dead")["Tags"] == {"team": "a"}
-            held = sqs.get_queue_attributes(QueueUrl="orders", AttributeNames=["All"])["Attributes"]
-            assert (held["VisibilityTimeout"], held["QueueArn"]) == ("7", arn(HOME, "orders"))
-            assert sqs.list_dead_letter_source_queues(QueueUrl="dead")["queueUrls"][0].endswith("/orders")
-            rows = {each["id"]: each for each in json.loads(run(server.data, "account", "ls", "--json"))}
-            assert (rows[HOME]["users"], rows[AWAY]["active_keys"]) == (1, 1)
-            server.stop()
-    assert not (tmp_path / "data" / "catalogue.db").exists()
-    with guarded(tmp_path / "data") as server, server.client(keys=server.root) as sqs:
-        assert [each["Body"] for each in drain(sqs, "orders")] == ["order 0", "order 1", "order 2"]
-        assert [each["Body"] for each in drain(sqs, "events.fifo")] == ["event"]
-        made = sqs.create_queue(QueueName="new")["QueueUrl"]
-        sqs.send_message(QueueUrl=made, MessageBody="on a lane that nobody had before")
-        assert len(drain(sqs, made)) == 1

@@ -584,3 +584,25 @@ def test_creating_a_queue_again_with_other_tags_leaves_its_tags_alone(sqs: Any) 
     assert sqs.create_queue(QueueName="tagged-once", tags={"team": "b", "more": "x"})["QueueUrl"] == url
     assert sqs.create_queue(QueueName="tagged-once")["QueueUrl"] == url
     assert sqs.list_queue_tags(QueueUrl=url)["Tags"] == {"team": "a"}
+
+
+def test_what_another_process_changes_is_read_exactly_and_not_overwritten(tmp_path: Path) -> None:
+    with running(tmp_path / "data") as server, server.client() as sqs:
+        url = make(sqs, "jobs")
+        store = SqliteStore(tmp_path / "data" / "metadata.db")  # as another process has it
+        for number in range(5):
+            (record,) = store.range(QUEUES).records
+            row = msgspec.structs.replace(row_of(record), tags={"number": f"{number}"})
+            assert store.transact(update(row))
+            assert sqs.list_queue_tags(QueueUrl=url)["Tags"] == {"number": f"{number}"}
+        sqs.set_queue_attributes(QueueUrl=url, Attributes={"DelaySeconds": "9"})
+        held = row_of(store.range(QUEUES).records[0])
+        assert (held.tags, held.attributes) == ({"number": "4"}, {"DelaySeconds": "9"})
+        changed = msgspec.structs.replace(held, attributes={"DelaySeconds": "8", "VisibilityTimeout": "7"})
+        assert store.transact(update(changed))
+        sqs.set_queue_attributes(QueueUrl=url, Attributes={"DelaySeconds": "3"})
+        assert attributes(sqs, url, "DelaySeconds", "VisibilityTimeout") == {
+            "DelaySeconds": "3",
+            "VisibilityTimeout": "7",
+        }
+        store.close()

@@ -14,13 +14,11 @@ from holdfast.backend.host import DataFolderError, lock_folder
 from holdfast.cli import folder, rotation
 from holdfast.core.identity import DAY_S, ROOT, Key
 from holdfast.metadata.identities import Credentials
-from holdfast.protocol.names import Site
 from holdfast.runtime.crypto import KeyFileError
 
-ACCOUNT = Site().account
 app = typer.Typer(no_args_is_help=True, help="Access keys: make, list, disable and rotate them; rotate the master key.")
 
-Account = Annotated[str, typer.Option(help="The account, 12 digits.")]
+Account = Annotated[str | None, typer.Option(help="The account, 12 digits; else that of the server.")]
 AsJson = Annotated[bool, typer.Option("--json", help="As JSON.")]
 KeyId = Annotated[str, typer.Argument(metavar="ACCESS_KEY_ID", help="As `holdfast key ls` shows it.")]
 
@@ -30,7 +28,7 @@ def create(
     *,
     data: folder.Data = folder.DEFAULT,
     user: Annotated[str, typer.Option(help="Whose key; root is the account itself.")] = ROOT,
-    account: Account = ACCOUNT,
+    account: Account = None,
     as_json: AsJson = False,
 ) -> None:
     """Make a key for a user, and print it with its secret.
@@ -38,7 +36,7 @@ def create(
     Example: holdfast key create --user worker
     """
     with folder.explained(), folder.identities(data) as store:
-        show_new(store.add_key(store.user(account, user)), as_json=as_json)
+        show_new(store.add_key(store.user(account or folder.described(data).account, user)), as_json=as_json)
 
 
 @app.command()
@@ -110,7 +108,7 @@ def rotate_master(*, data: folder.Data = folder.DEFAULT, as_json: AsJson = False
     if as_json:
         print(json.dumps({"segments": done.segments, "secrets": done.secrets}))
         return
-    print(f"{data / folder.MASTER_KEY} is new. Under it are {done.segments} keys of segments, {done.secrets} secrets.")
+    print(f"{data / folder.MASTER_KEY} is new. Under it now: segments {done.segments}, secrets {done.secrets}.")
     print("Backups that were made before still need the key that was there then.")
 
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from holdfast.cli import folder
-from holdfast.cli.keys import ACCOUNT, Account, AsJson
+from holdfast.cli.keys import Account, AsJson
 from holdfast.metadata.identities import IdentityError
 
 app = typer.Typer(no_args_is_help=True, help="Users: make and list them, and say what they may do.")
@@ -17,13 +17,13 @@ Name = Annotated[str, typer.Argument(help="The user's name.")]
 
 
 @app.command()
-def create(name: Name, *, data: folder.Data = folder.DEFAULT, account: Account = ACCOUNT) -> None:
+def create(name: Name, *, data: folder.Data = folder.DEFAULT, account: Account = None) -> None:
     """Make a user, who may do nothing until a policy allows it.
 
     Example: holdfast user create worker && holdfast key create --user worker
     """
     with folder.explained(), folder.identities(data) as store:
-        user = store.add_user(account, name)
+        user = store.add_user(account or folder.described(data).account, name)
     print(user.arn)
 
 
@@ -48,7 +48,7 @@ def policy(
     name: Name,
     *,
     data: folder.Data = folder.DEFAULT,
-    account: Account = ACCOUNT,
+    account: Account = None,
     policy_name: Annotated[str, typer.Option("--name", help="Which of the user's policies.")] = "default",
     file: Annotated[Path | None, typer.Option(help="Set the policy from this file; - reads standard input.")] = None,
     remove: Annotated[bool, typer.Option("--remove", help="Remove the policy.")] = False,
@@ -58,12 +58,12 @@ def policy(
     Example: holdfast user policy worker --file receive-only.json
     """
     with folder.explained(), folder.identities(data) as store:
-        user = store.user(account, name)
+        user = store.user(account or folder.described(data).account, name)
         if file is not None:
             store.put_policy(user, policy_name, document=_read(file))
         elif remove:
             store.remove_policy(user, policy_name)
-        for each, document in sorted(store.user(account, name).policies.items()):
+        for each, document in sorted(store.user(user.account, name).policies.items()):
             print(f"{each}: {document.strip()}")
 
 

@@ -37,7 +37,7 @@ class MetadataError(Exception):
 
 
 class Metadata:
-    """Belongs to one thread, as its store does. `revision`: what it knows already; by default, whatever is there."""
+    """Belongs to one thread, as its store does. What happened before it was made it does not tell: `load` does."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
