@@ -174,18 +174,31 @@ def test_damage_in_the_padding_of_the_last_frame_costs_nothing() -> None:
         check_torn(damaged, states[-1], is_torn=False)
 
 
-def test_a_file_that_ends_at_any_byte_of_the_last_frame_keeps_everything_before_it() -> None:
+def test_a_log_that_ends_at_any_byte_of_the_last_frame_keeps_everything_before_it() -> None:
     disk, states = short_log()
     path = only_segment(disk)
     at, length = frames(disk, path)[-1]
+    whole = disk.get(path)
     for end in range(at + 1, at + length):
         damaged = disk.copy()
-        damaged.put(path, disk.get(path)[:end])
-        check_torn(damaged, states[-2])
+        damaged.put(path, whole[:end].ljust(len(whole), b"\0"))
+        if damaged.get(path) != whole:
+            check_torn(damaged, states[-2])
     for end in (at, at + length):
         damaged = disk.copy()
-        damaged.put(path, disk.get(path)[:end])
+        damaged.put(path, whole[:end].ljust(len(whole), b"\0"))
         check_torn(damaged, states[-2 if end == at else -1], is_torn=False)
+
+
+def test_a_last_segment_that_is_shorter_than_it_was_made_is_rot() -> None:
+    disk, _ = short_log()
+    path = only_segment(disk)
+    whole = disk.get(path)
+    for end in (0, 512, len(whole) // 2, len(whole) - 1):
+        damaged = disk.copy()
+        damaged.put(path, whole[:end])
+        with pytest.raises(CorruptLog, match=f"{path} ends at byte {end} of {len(whole)}"):
+            Host(damaged)
 
 
 def test_any_subset_of_the_sectors_of_a_flush_gives_all_or_nothing_of_each_frame() -> None:
@@ -462,7 +475,7 @@ def test_living_messages_whose_segment_is_gone_stop_the_host() -> None:
     disk, _ = short_log()
     first = 5 << STRETCH_BITS
     with pytest.raises(CorruptLog, match=f"living messages between lsn {first} and {first + 4095}"):
-        disk.run(recover(SHARD, machine=Rich, identity=b"host"))
+        disk.run(recover(SHARD, machine=Rich, identity=b"host", segment_bytes=SEGMENT))
 
 
 # --- snapshots -----------------------------------------------------------------------------------------
@@ -517,7 +530,8 @@ def test_a_log_that_ends_before_the_snapshot_is_rot() -> None:
     for stem in host.stems[1:]:
         del host.disk.names[segment_path(stem)]
     del host.disk.names[f"index/{host.stems[0]}.idx"]
-    host.disk.put(path, host.disk.get(path)[:at])
+    whole = host.disk.get(path)
+    host.disk.put(path, whole[:at].ljust(len(whole), b"\0"))
     with pytest.raises(CorruptLog, match=f"lsn {upto} was durable"):
         Host(host.disk.copy())
     damaged = host.disk.copy()

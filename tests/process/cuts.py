@@ -49,12 +49,20 @@ class Ended(Exception):
 class Watched:
     """A server, started on `data` with the layer below it. It may be killed before it is ready."""
 
-    def __init__(self, data: Path, *options: str, variables: dict[str, str] | None = None, **setting: Any) -> None:
+    def __init__(
+        self,
+        data: Path,
+        *options: str,
+        beside: Path | None = None,  # where its log and what is noted go
+        variables: dict[str, str] | None = None,
+        **setting: Any,
+    ) -> None:
         self.data = data
-        self.journal = data.with_name(data.name + ".journal")
+        beside = beside or data.parent
+        self.journal = beside / f"{data.name}.journal"
         self.journal.unlink(missing_ok=True)
-        self._log = data.with_name(data.name + ".log")
-        self._ready = data.with_name(data.name + ".ready")
+        self._log = beside / f"{data.name}.log"
+        self._ready = beside / f"{data.name}.ready"
         self._ready.unlink(missing_ok=True)
         setting = {"root": str(data), "journal": str(self.journal), **SMALL, **setting}
         own = environment()

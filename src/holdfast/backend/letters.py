@@ -21,7 +21,7 @@ from holdfast.core.record import NO_DIGEST, Message, Sent
 from holdfast.core.segment import key_path, segment_path
 from holdfast.core.segment_files import load_index
 from holdfast.core.types import Header, LaneId, Lsn, WallMs
-from holdfast.runtime.crypto import MasterKey
+from holdfast.runtime.crypto import KeyFileError, MasterKey
 from holdfast.runtime.rpc import Letter
 
 CACHE_BYTES = 67_108_864  # contents of messages sent lately
@@ -144,7 +144,10 @@ class Reader:
         cipher = self._journal.ciphers.get(stem) or self._ciphers.get(stem)
         if cipher is None:
             wrapped = self._at_once.execute(Read(key_path(stem), 0, 1024))
-            cipher = self._ciphers[stem] = self._master.cipher(wrapped)
+            try:
+                cipher = self._ciphers[stem] = self._master.cipher(wrapped)
+            except KeyFileError as problem:
+                raise CorruptLog(f"{key_path(stem)}: {problem}") from None
         return cipher
 
     def forget(self, stem: str) -> None:

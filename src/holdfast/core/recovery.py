@@ -19,7 +19,7 @@ from typing import Final, Generic
 import google_crc32c
 
 from holdfast.core.errors import CorruptLog
-from holdfast.core.files import List, Read, Sync, SyncDir, Work, Write, replace
+from holdfast.core.files import List, Read, Size, Sync, SyncDir, Work, Write, replace
 from holdfast.core.journal import Journal
 from holdfast.core.limits import RESERVE_BYTES, SEGMENT_BYTES, STRETCH_BITS
 from holdfast.core.replay import End, Replay, S, from_snapshot
@@ -64,6 +64,7 @@ def recover(
     """Raises CorruptLog when bytes that were durable are damaged or missing."""
     yield from _remove_leftovers()
     segments = yield from list_segments()
+    yield from _check_length(segments, segment_bytes)
     snapshots = yield from list_snapshots()
     epoch = yield from _raise_promise(identity, segments, has_snapshots=bool(snapshots))
     state, head = yield from load_newest(shard, machine)
@@ -129,6 +130,16 @@ def _remove_leftovers() -> Work[None]:
 
 def _is_leftover(folder: str, name: str) -> bool:
     return name.endswith(".tmp") or (folder in ("segments", "keys") and name.startswith("spare-"))
+
+
+def _check_length(segments: list[Segment], segment_bytes: int) -> Work[None]:
+    """A segment has its whole length before it has its name. If the last one is shorter, its end was cut off by
+    somebody else than a power cut, perhaps with frames that were durable; of the others the next one tells."""
+    for segment in segments[-1:]:
+        path = segment_path(segment.stem)
+        length = yield Size(path)
+        if length < segment_bytes:
+            raise CorruptLog(f"{path} ends at byte {length} of {segment_bytes}: what came behind is missing")
 
 
 def _note_indexes(shard: ShardId, segments: list[Segment], start: int) -> Work[Lsn]:

@@ -66,9 +66,13 @@ class SqliteStore:
         self._now_us = now_us
         self._events_kept = events_kept
         self._connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=BUSY_S)
-        self._connection.execute("PRAGMA journal_mode = WAL")
-        self._connection.execute("PRAGMA synchronous = FULL")
-        self._migrate(path)
+        try:
+            self._connection.execute("PRAGMA journal_mode = WAL")
+            self._connection.execute("PRAGMA synchronous = FULL")
+            self._migrate(path)
+        except sqlite3.DatabaseError as problem:
+            self.close()
+            raise StoreError(f"{path} cannot be used: {problem}. If it is damaged, restore it from a backup.") from None
 
     def _migrate(self, path: Path) -> None:
         with self._change():

@@ -1,0 +1,224 @@
+"""Disks that fail, fill up and rot, below a real server: it stops, refuses or goes on, and never guesses."""
+
+import errno
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.process.cuts import SMALL, Ended, Watched
+from tests.process.wire import Gone, Refused, Wire
+
+QUICK = {**SMALL["upkeep"], "RETRY_AFTER_S": 0.1}
+FAILING = {
+    "a sync of the log": "fdatasync segments/0",
+    "a write to the log": "write segments/0",
+    "the name of the next segment": "rename segments/0",
+    "the folder of the segments": "fsync segments",
+    "an index": "write index/",
+    "a new file": "create segments/spare",
+}
+
+
+@contextmanager
+def serving(data: Path, **setting: Any) -> Iterator[tuple[Watched, Wire]]:
+    server = Watched(data, upkeep=QUICK, **setting)
+    try:
+        with closing(Wire(server.wait_ready(), timeout_s=20)) as wire:
+            yield server, wire
+    finally:
+        server.kill()
+
+
+def drained(wire: Wire, queue: str) -> list[str]:
+    """All bodies, and nothing is left."""
+    found: list[str] = []
+    while messages := wire.call("ReceiveMessage", queue, MaxNumberOfMessages=10, WaitTimeSeconds=1).get("Messages"):
+        found += [each["Body"] for each in messages]
+        for each in messages:
+            wire.call("DeleteMessage", queue, ReceiptHandle=each["ReceiptHandle"])
+    return found
+
+
+# Errors of the disk
+
+
+@pytest.mark.parametrize("fault", FAILING.values(), ids=FAILING)
+def test_an_error_of_the_disk_stops_the_server_and_takes_nothing_that_was_acknowledged(
+    tmp_path: Path, fault: str
+) -> None:
+    data, faults, sent, tried = tmp_path / "data", tmp_path / "faults", [], []
+    with serving(data, faults=str(faults)) as (server, wire):
+        wire.call("CreateQueue", QueueName="jobs")
+        with suppress(Gone):
+            for number in range(2000):
+                if number == 20:
+                    faults.write_text(f"{fault} {errno.EIO}\n", encoding="ascii")
+                tried.append(body := f"{number} " + "x" * 1000)
+                wire.call("SendMessage", "jobs", MessageBody=body)
+                sent.append(body)
+        assert server.process.wait(10) == 74
+        last = server.output().splitlines()[-1]
+        assert "stopped at once" in last
+        assert os.strerror(errno.EIO) in last
+    faults.unlink()
+    with serving(data) as (_, wire):
+        found = drained(wire, "jobs")
+    assert set(sent) <= set(found) <= set(tried)
+    assert len(found) == len(set(found))
+
+
+# A full disk
+
+
+@contextmanager
+def small_disk(folder: Path) -> Iterator[Path]:
+    """A file system of 4 MiB, and where to put ballast on it."""
+    folder.mkdir()
+    made = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "none", folder], capture_output=True, check=False)
+    if made.returncode:
+        pytest.skip("NOT TESTED: only root can mount a small file system")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "-l", folder], check=True)
+
+
+def test_a_full_disk_refuses_sends_while_receives_and_deletes_go_on_and_recovers_by_itself(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk") as disk, serving(disk / "data", beside=tmp_path) as (_, wire):
+        ballast, sent = disk / "ballast", []
+        wire.call("CreateQueue", QueueName="jobs")
+        sent += send_some(wire, 20)
+        with suppress(OSError), ballast.open("wb", buffering=0) as file:
+            while True:
+                file.write(bytes(4096))
+        refusal = None
+        for _ in range(400):
+            try:
+                sent += send_some(wire, 1)
+            except Refused as problem:
+                refusal = problem
+                break
+        assert refusal is not None
+        assert (refusal.status, refusal.code) == (503, "ServiceUnavailable")
+        assert "disk is full" in refusal.message
+        told = wire.call("ReceiveMessage", "jobs", MaxNumberOfMessages=10)["Messages"]
+        for each in told:
+            wire.call("DeleteMessage", "jobs", ReceiptHandle=each["ReceiptHandle"])
+        ballast.unlink()
+        sent += send_when_possible(wire)
+        assert sorted([*(each["Body"] for each in told), *drained(wire, "jobs")]) == sorted(sent)
+
+
+def send_some(wire: Wire, count: int) -> list[str]:
+    sent = []
+    for _ in range(count):
+        body = f"{time.monotonic_ns()} " + "x" * 1000
+        wire.call("SendMessage", "jobs", MessageBody=body)
+        sent.append(body)
+    return sent
+
+
+def send_when_possible(wire: Wire) -> list[str]:
+    deadline = time.monotonic() + 15
+    while time.monotonic() < deadline:
+        with suppress(Refused):
+            return send_some(wire, 1)
+        time.sleep(0.05)
+    raise AssertionError("it does not recover")
+
+
+def test_a_disk_that_is_full_at_the_start_still_hands_out_what_is_there(tmp_path: Path) -> None:
+    data, faults = tmp_path / "data", tmp_path / "faults"
+    with serving(data) as (_, wire):
+        wire.call("CreateQueue", QueueName="jobs")
+        sent = send_some(wire, 200)
+    faults.write_text(f"grow segments/ {errno.ENOSPC}\n", encoding="ascii")
+    with serving(data, faults=str(faults)) as (_, wire):
+        with pytest.raises(Refused, match="disk is full"):
+            send_some(wire, 1)
+        faults.unlink()
+        sent += send_when_possible(wire)
+        assert sorted(drained(wire, "jobs")) == sorted(sent)
+
+
+# Damage
+
+
+def middle(data: bytes) -> bytes:
+    """One bit of what is there is another one."""
+    at = len(data.rstrip(b"\0")) // 2
+    return data[:at] + bytes([data[at] ^ 4]) + data[at + 1 :]
+
+
+def torn(data: bytes) -> bytes:
+    return data[: len(data.rstrip(b"\0")) // 2]
+
+
+CLASSES = {
+    "oldest segment": "shards/0001/segments/0*.log",
+    "newest segment": "shards/0001/segments/0*.log",
+    "index": "shards/0001/index/*.idx",
+    "newest snapshot": "shards/0001/snapshots/*.snap",
+    "oldest key": "shards/0001/keys/0*.key",
+    "promise": "shards/0001/promise",
+    "master key": "master.key",
+    "receipt key": "receipt.key",
+    "metadata": "metadata.db",
+}
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str]]:
+    """A folder with several segments, indexes and snapshots, and the bodies that are in it by number."""
+    data = tmp_path_factory.mktemp("filled") / "data"
+    bodies = {}
+    with serving(data) as (server, wire):
+        wire.call("CreateQueue", QueueName="jobs")
+        for number in range(300):
+            body = bodies[str(number)] = f"{number} " + os.urandom(400).hex()
+            for _ in range(500):
+                with suppress(Refused):
+                    wire.call("SendMessage", "jobs", MessageBody=body)
+                    break
+                time.sleep(0.01)
+        deadline = time.monotonic() + 10
+        while len(list(data.glob("shards/0001/snapshots/*.snap"))) < 2 and time.monotonic() < deadline:
+            time.sleep(0.05)
+        server.process.terminate()
+        assert server.process.wait(20) == 0
+    return data, bodies
+
+
+@pytest.mark.parametrize("change", [middle, torn], ids=("flipped", "torn"))
+@pytest.mark.parametrize("kind", CLASSES)
+def test_damage_is_named_or_mended_and_nothing_damaged_is_served(
+    tmp_path: Path, filled: tuple[Path, dict[str, str]], kind: str, change: Callable[[bytes], bytes]
+) -> None:
+    source, bodies = filled
+    data = tmp_path / "data"
+    shutil.copytree(source, data)
+    files = sorted(data.glob(CLASSES[kind]))
+    victim = files[-1] if "newest" in kind else files[0]
+    victim.write_bytes(change(victim.read_bytes()))
+    server = Watched(data, upkeep=QUICK)
+    found: list[str] = []
+    try:
+        with closing(Wire(server.wait_ready(), timeout_s=20)) as wire:
+            found = drained(wire, "jobs")
+    except (Ended, Gone):
+        line = server.output().splitlines()[-1]
+        assert server.process.wait(10) in (2, 74), line
+        assert "Traceback" not in server.output()
+        assert any(part in line for part in (victim.name, victim.stem, kind)), line
+    else:
+        assert len(found) == len(bodies), f"{len(bodies) - len(found)} are missing, and nobody said so"
+    finally:
+        server.kill()
+    assert all(bodies[body.split()[0]] == body for body in found)
