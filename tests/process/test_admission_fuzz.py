@@ -74,8 +74,8 @@ class Commands:
     def submit_all(self, _shard: ShardId, commands: Sequence[Command], _call: Call) -> None:
         self.taken.extend(commands)
 
-    def cancel(self, _shard: ShardId, _call: Call) -> None:
-        pass
+    def cancel(self, _shard: ShardId, _call: Call) -> bool:
+        return False
 
 
 class FrontEnd:

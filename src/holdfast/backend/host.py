@@ -3,7 +3,7 @@
 import asyncio
 import fcntl
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NoReturn
@@ -65,6 +65,7 @@ class Host:
         self._master = master
         self._loop = asyncio.get_running_loop()
         self._leads: dict[ShardId, Lead] = {}
+        self.elsewhere: Callable[[ShardId, Command, Call], None] | None = None  # where other shards are led
         self._upkeeps: list[Upkeep] = []
         self._writer = Writer(to_loop=self._loop.call_soon_threadsafe, fail=stop_now, syncs=syncs or Histogram())
         self._reading = ThreadPoolExecutor(1, thread_name_prefix="holdfast-reader")
@@ -104,6 +105,9 @@ class Host:
                 "a torn end of the log was cut off and kept in quarantine/", shard=shard, bytes=recovered.torn_bytes
             )
 
+    def leads(self, shard: ShardId) -> bool:
+        return shard in self._leads
+
     def submit(self, shard: ShardId, command: Command, call: Call, wait_s: int = 0) -> None:
         lead = self._leads.get(shard)
         if lead is None:
@@ -116,13 +120,15 @@ class Host:
             raise NotPrimary
         lead.submit_all(commands, call)
 
-    def cancel(self, shard: ShardId, call: Call) -> None:
-        self._leads[shard].cancel(call)
+    def cancel(self, shard: ShardId, call: Call) -> bool:
+        return self._leads[shard].cancel(call)
 
     def _hand_over(self, command: Arrive, target: Address, call: Call) -> None:
         lead = self._leads.get(target.shard)
         if lead is not None:
             lead.submit(command, call)
+        elif self.elsewhere is not None:
+            self.elsewhere(target.shard, command, call)
 
     def look(self, shard: ShardId, lane: LaneId) -> Depth | None:
         lead = self._leads.get(shard)

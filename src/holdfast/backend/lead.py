@@ -99,8 +99,8 @@ class Lead:
         self.submit(command, _Asking(future))
         return future
 
-    def cancel(self, call: Call) -> None:
-        self.primary.cancel(call)
+    def cancel(self, call: Call) -> bool:
+        return self.primary.cancel(call)
 
     def _begin_turn(self) -> None:
         """The first command of a turn: its time is the turn's, and a flush follows when all have arrived."""

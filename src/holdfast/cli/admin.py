@@ -57,6 +57,8 @@ def admin_sources(
 def _queues(directory: Directory, host: Host, meter: Meter) -> Iterator[facts.Queue]:
     """All of them, each looked at when it is its turn."""
     for each in directory:
+        if not host.leads(each.shard):
+            continue  # another worker shows it
         depth = host.look(each.shard, each.lane) or _NOTHING
         counts = meter.queues.get(each.lane, (0, 0, 0, 0, 0))
         account, name = each.name

@@ -25,8 +25,9 @@ class StartError(Exception):
 class Stores:
     """All that is open in a data folder beside the shards. No repr: it holds secrets."""
 
-    def __init__(self, data: Path, *, account: str) -> None:
-        self._lock = _lock(data)
+    def __init__(self, data: Path, *, account: str, is_locked: bool = False) -> None:
+        """`is_locked`: by the parent of this process."""
+        self._lock = -1 if is_locked else _lock(data)
         self.data = data
         if rotation.is_under_way(data):
             rotation.finish(data)
@@ -41,9 +42,13 @@ class Stores:
         _make_account(self.identities, account)
 
     def close(self) -> None:
+        self.close_databases()
+        if self._lock >= 0:
+            os.close(self._lock)
+
+    def close_databases(self) -> None:
         for store in self._stores:
             store.close()
-        os.close(self._lock)
 
 
 def _lock(data: Path) -> int:

@@ -5,6 +5,7 @@ folder locked ─▶ keys ─▶ shards recovered ─▶ queues loaded ─▶ la
 
 import asyncio
 import contextlib
+import dataclasses
 import gc
 import os
 import resource
@@ -22,7 +23,9 @@ from holdfast.backend.host import DataFolderError, Host, stop_now
 from holdfast.cli import env
 from holdfast.cli.admin import admin_port, admin_sources
 from holdfast.cli.announcement import Announcement, url
+from holdfast.cli.crew import READY, Crew, Worker, free, leave, meet, reserve
 from holdfast.cli.first_start import StartError, Stores
+from holdfast.core.bucket import Rate
 from holdfast.core.errors import CorruptLog
 from holdfast.core.types import ShardId
 from holdfast.frontend.admit import Gate, Open, Rates, Signatures
@@ -64,13 +67,47 @@ def run(loaded: Loaded) -> None:
     logs.configure(loaded.config.log.style, loaded.config.log.level)
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     _raise_file_limit()
+    with _start_errors(), _data_folder(loaded.config) as data:
+        if loaded.config.server.workers == 1:
+            _runner()(_serve(loaded, data, Worker()))
+        else:
+            _run_crew(loaded, data)
+
+
+def _run_crew(loaded: Loaded, data: Path) -> None:
+    config = loaded.config
+    stores = Stores(data, account=config.server.account)
+    announcement = _announcement(config, stores)
+    stores.close_databases()  # the lock stays, for as long as a worker lives
     try:
-        with _data_folder(loaded.config) as data:
-            _runner()(_serve(loaded, data))
-    except (DataFolderError, KeyFileError, TlsError, MetadataError, StoreError, IdentityError) as problem:
-        raise StartError(str(problem)) from None
-    except CorruptLog as problem:
-        raise StartError(f"the log is damaged, and serving it would lose messages: {problem}") from None
+        holder, listen = reserve(config.server.listen)
+        asked = config.admin_listen
+        admin_listen = asked if asked.port else free(asked, config.server.workers)
+    except OSError as problem:
+        reason = os.strerror(problem.errno or 0)
+        raise StartError(f"{config.server.listen} cannot be listened on: {reason}. Choose another address.") from None
+    server = dataclasses.replace(config.server, listen=listen)
+    config = dataclasses.replace(config, server=server, admin=dataclasses.replace(config.admin, listen=admin_listen))
+    loaded = loaded._replace(config=config)
+    with holder:
+        status = Crew(
+            config.server.workers,
+            lambda worker: _work(loaded, data, worker),
+            lambda: announcement(listen, admin_listen),
+        ).run()
+    stores.close()
+    if status:
+        raise StartError("a worker could not go on; what it said stands above.")
+
+
+def _work(loaded: Loaded, data: Path, worker: Worker) -> None:
+    """A worker, from its fork to its end."""
+    try:
+        with _start_errors():
+            _runner()(_serve(loaded, data, worker))
+    except StartError as problem:
+        print(f"holdfast: worker {worker.index}: {problem}", file=sys.stderr, flush=True)
+        sys.exit(2)
 
 
 def _runner() -> Callable[[Any], Any]:
@@ -88,6 +125,16 @@ def _raise_file_limit() -> None:
 
 
 @contextlib.contextmanager
+def _start_errors() -> Iterator[None]:
+    try:
+        yield
+    except (DataFolderError, KeyFileError, TlsError, MetadataError, StoreError, IdentityError) as problem:
+        raise StartError(str(problem)) from None
+    except CorruptLog as problem:
+        raise StartError(f"the log is damaged, and serving it would lose messages: {problem}") from None
+
+
+@contextlib.contextmanager
 def _data_folder(config: Config) -> Iterator[Path]:
     if not config.server.ephemeral:
         yield config.server.data.absolute()
@@ -96,14 +143,16 @@ def _data_folder(config: Config) -> Iterator[Path]:
         yield Path(made)
 
 
-async def _serve(loaded: Loaded, data: Path) -> None:
+async def _serve(loaded: Loaded, data: Path, worker: Worker) -> None:
     config = loaded.config
     certificate = _certificate(config)
-    stores = Stores(data, account=config.server.account)
+    stores = Stores(data, account=config.server.account, is_locked=worker.count > 1)
     asyncio.get_running_loop().set_exception_handler(_fatal)
     meter = Meter()
     host = Host(data / "shards", stores.master, syncs=meter.syncs)
-    host.open(sorted({*_shards(config), *_shards_on_disk(data)}))
+    shards = sorted({*_shards(config), *_shards_on_disk(data)})
+    host.open([each for each in shards if worker.leads(each)])
+    backend = await meet(worker, host, shards)
     directory = Directory(Site(config.server.account, config.server.region), receipt_key=stores.receipt_key)
     reach = _reach(config, config.server.listen)
     with ThreadPoolExecutor(1, thread_name_prefix="holdfast-metadata") as thread:
@@ -114,34 +163,29 @@ async def _serve(loaded: Loaded, data: Path) -> None:
             directory,
             follow,
             Catalogue(stores.written),
-            backend=host,
+            backend=backend,
             shards=_shards(config),
             is_strict=not config.server.relaxed,
             in_thread=lambda work: asyncio.get_running_loop().run_in_executor(thread, work),
             reach=reach,
             meter=meter,
         )
-        await queues.start()
+        await queues.start(worker.leads, is_alone=not worker.is_replacement)
         gate = _gate(config, directory, keyring, reach)
-        service = Service(directory, host, gate, receipt_key=stores.receipt_key, others=queues.handlers, meter=meter)
+        service = Service(directory, backend, gate, receipt_key=stores.receipt_key, others=queues.handlers, meter=meter)
         crowd = Crowd(per_address_max=config.limits.connections_per_address, proxies=config.proxy.trusted)
         server = Server(Companions(gate, service.serve).serve, boot=_boot(), crowd=crowd)
         sources = admin_sources(loaded, stores, directory=directory, host=host, meter=meter, server=server)
-        admin = admin_port(
-            sources,
-            gate=gate,
-            site=directory.site,
-            reach=_reach(config, config.admin_listen),
-            tls=certificate.context if certificate else None,
-        )
-        stop = _stop_signals()
-        open_sqs = partial(server.listen, **certificate.options()) if certificate else server.listen
-        await _listen(config, open_sqs, admin.listen, stores=stores)
+        tls = certificate.context if certificate else None
+        admin_reach = _reach(config, config.admin_listen)
+        admin = admin_port(sources, gate=gate, site=directory.site, reach=admin_reach, tls=tls)
+        stop = _stop_signals(worker)
+        await _listen(config, _opener(server, certificate, worker), admin.listen, stores=stores, worker=worker)
         _settle_collector()
         following = asyncio.create_task(_keep_following(follow))
         await stop.wait()
         sources.duty.is_draining = True
-        await _drain(server, host)
+        await _drain(server, host, worker)
         following.cancel()
         await admin.stop()
     stores.close()
@@ -161,7 +205,7 @@ async def _keep_following(follow: Follow) -> None:
 
 def _shards(config: Config) -> list[ShardId]:
     """Those that take new queues."""
-    return [ShardId(number) for number in range(1, config.server.shards + 1)]
+    return [ShardId(number) for number in range(1, max(config.server.shards, config.server.workers) + 1)]
 
 
 def _shards_on_disk(data: Path) -> list[ShardId]:
@@ -180,29 +224,48 @@ def _reach(config: Config, listen: Address) -> Reach:
 
 def _gate(config: Config, directory: Directory, keyring: Keyring, reach: Reach) -> Gate:
     limits = config.limits
-    rates = Rates(limits.account, limits.queue, limits.action)
+    rates = Rates(*(_share(each, config.server.workers) for each in (limits.account, limits.queue, limits.action)))
     if not config.auth.enabled:
         return Open(directory, rates=rates)
     return Signatures(directory, keyring, rates=rates, reach=reach)
 
 
-async def _listen(config: Config, open_sqs: OpenPort, open_admin: OpenPort, *, stores: Stores) -> None:
+def _share(rate: Rate | None, workers: int) -> Rate | None:
+    """Of one worker: connections are spread over them, so that all together keep to the limit."""
+    return Rate(-(-rate.per_second // workers), -(-rate.burst // workers)) if rate else None
+
+
+async def _listen(config: Config, open_sqs: OpenPort, open_admin: OpenPort, *, stores: Stores, worker: Worker) -> None:
     listen = await _open_port(config.server.listen, open_sqs, flag="--listen")
-    admin_listen = await _open_port(config.admin_listen, open_admin, flag="--admin-listen")
+    asked = config.admin_listen._replace(port=config.admin_listen.port + worker.index)
+    admin_listen = await _open_port(asked, open_admin, flag="--admin-listen")
     account = config.server.account
     log.info("serving", listen=str(listen), admin=str(admin_listen), data=str(stores.data), account=account)
-    Announcement(
-        stores.data,
-        listen,
-        admin_listen,
-        account,
-        config.server.region,
-        is_open=not config.auth.enabled,
-        root=env.root_credentials(stores.identities, account),
-        is_secure=config.has_tls,
-        authority=config.tls.authority,
-        ready_file=config.server.ready_file,
-    ).make()
+    if worker.count > 1:
+        worker.tell(READY)
+    else:
+        _announcement(config, stores)(listen, admin_listen)
+
+
+def _announcement(config: Config, stores: Stores) -> Callable[[Address, Address], None]:
+    """Made from what is open now, to be told when the ports are known."""
+    root = env.root_credentials(stores.identities, config.server.account)
+
+    def announce(listen: Address, admin_listen: Address) -> None:
+        Announcement(
+            stores.data,
+            listen,
+            admin_listen,
+            config.server.account,
+            config.server.region,
+            is_open=not config.auth.enabled,
+            root=root,
+            is_secure=config.has_tls,
+            authority=config.tls.authority,
+            ready_file=config.server.ready_file,
+        ).make()
+
+    return announce
 
 
 async def _open_port(asked: Address, listen: OpenPort, *, flag: str) -> Address:
@@ -213,6 +276,11 @@ async def _open_port(asked: Address, listen: OpenPort, *, flag: str) -> Address:
         number = problem.errno or 0  # negative when a name was not found
         reason = os.strerror(number) if number > 0 else "there is no such address here"
         raise StartError(f"{asked} cannot be listened on: {reason}. Choose another address with {flag}.") from None
+
+
+def _opener(server: Server, certificate: Certificate | None, worker: Worker) -> OpenPort:
+    options = certificate.options() if certificate else {}
+    return partial(server.listen, reuse_port=worker.count > 1 or None, **options)
 
 
 def _certificate(config: Config) -> Certificate | None:
@@ -233,11 +301,14 @@ def _certificate(config: Config) -> Certificate | None:
     return made
 
 
-def _stop_signals() -> asyncio.Event:
-    """Set by SIGTERM and SIGINT."""
+def _stop_signals(worker: Worker) -> asyncio.Event:
+    """Set by SIGTERM and SIGINT, and by the end of the parent."""
     stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+        loop.add_signal_handler(number, stop.set)
+    if worker.from_parent >= 0:
+        loop.add_reader(worker.from_parent, stop.set)
     return stop
 
 
@@ -248,7 +319,7 @@ def _settle_collector() -> None:
     gc.set_threshold(*COLLECT_AFTER)
 
 
-async def _drain(server: Server, host: Host) -> None:
+async def _drain(server: Server, host: Host, worker: Worker) -> None:
     log.info("stopping; requests in flight are finished")
     server.drain()
     try:
@@ -257,6 +328,7 @@ async def _drain(server: Server, host: Host) -> None:
             await server.wait_empty()
     except TimeoutError:
         log.warning("some clients did not take their answers in time")
+    await leave(worker)
     server.stop()
     await host.close()
 

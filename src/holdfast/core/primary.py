@@ -202,13 +202,17 @@ class Primary:
         self.shard.watch(command.lane, is_watched=True)
         self.shard.stirred[command.lane] = None  # something may wait for its commit only
 
-    def cancel(self, token: Any) -> None:
-        """The client of a waiting receive is gone: it is not handed a message."""
+    def cancel(self, token: Any) -> bool:
+        """The client of a waiting receive is gone: it is not handed a message. False: it had been before."""
+        is_found = False
         for waiting in self._needing.values():
-            waiting[:] = [entry for entry in waiting if entry[1] is not token]
+            kept = [entry for entry in waiting if entry[1] is not token]
+            is_found = is_found or len(kept) < len(waiting)
+            waiting[:] = kept
         waiter = self.polls.remove(token)
         if waiter is not None:
             self._unwatch(waiter)
+        return is_found or waiter is not None
 
     def _unwatch(self, waiter: Waiter) -> None:
         if not self.polls.has(waiter.command.lane):

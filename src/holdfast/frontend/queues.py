@@ -63,11 +63,14 @@ class Queues:
             **Peeks(self._changes, backend).handlers,
         }
 
-    async def start(self) -> None:
-        """Before the first request: what a crash left half done is finished or taken back."""
-        for lane, shard in self._catalogue.loose_lanes():
-            await self.drop(lane, shard)
-        await self._changes.reconcile(self._directory.rows())
+    async def start(self, leads: Callable[[ShardId], bool], *, is_alone: bool = True) -> None:
+        """Before the first request: what a crash left half done in the shards that are led here is finished or taken
+        back. When others serve already, a lane without a queue may be one that they are just making: it stays until
+        the next start of all."""
+        for lane, shard in self._catalogue.loose_lanes() if is_alone else ():
+            if leads(shard):
+                await self.drop(lane, shard)
+        await self._changes.reconcile([row for row in self._directory.rows() if leads(row.shard)])
 
     def _url(self, exchange: Exchange, name: QueueName) -> str:
         return names.queue_url(self._reach.base(exchange), name)

@@ -44,10 +44,11 @@ class Server:
         self._sweeper: asyncio.TimerHandle | None = None
         self._empty = asyncio.Event()
 
-    async def listen(self, host: str, port: int, **tls: Any) -> int:
-        """Answers the port, chosen by the system when 0 is asked for. `tls`: options of create_server."""
+    async def listen(self, host: str, port: int, **options: Any) -> int:
+        """Answers the port, chosen by the system when 0 is asked for. `options`: of create_server, for TLS and for a
+        port that several processes share."""
         loop = asyncio.get_running_loop()
-        self._listener = await loop.create_server(lambda: Connection(self), host, port, backlog=1024, **tls)
+        self._listener = await loop.create_server(lambda: Connection(self), host, port, backlog=1024, **options)
         self._sweep(loop)
         return int(self._listener.sockets[0].getsockname()[1])
 

@@ -53,8 +53,9 @@ class Backend(Protocol):
         """A batch: done in this order, answered at once."""
         ...
 
-    def cancel(self, shard: ShardId, call: Call) -> None:
-        """The client of a waiting receive is gone. Does nothing when the answer is already on its way."""
+    def cancel(self, shard: ShardId, call: Call) -> bool:
+        """The client of a waiting receive is gone. True: the call will not be answered; else its answer is on its
+        way."""
         ...
 
 

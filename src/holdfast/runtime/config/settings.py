@@ -76,6 +76,9 @@ class Server:
         "Written when requests are accepted: the endpoint and the admin URL.",
         flag="--ready-file",
     )
+    workers: int = _set(
+        1, kinds.integer(1, 64), "Processes that share the port, for more cores. docs/OPERATING.md", flag="--workers"
+    )
     shards: int = _set(1, kinds.integer(1, 64), "Logs on this host.", flag="--shards", is_hidden=True)
 
 
