@@ -83,7 +83,7 @@ mutants: setup ## weaken the core in every listed way; the simulator has to noti
 cuts: setup ## cut the power of a real server under load, CUTS times
 	$(BIN)/python -m tests.process.cuts --cuts $(CUTS)
 
-fuzz: setup ## try FUZZ changed requests against the verifier of signatures; FUZZ_SEED chooses others
+fuzz: setup ## try FUZZ changed requests against signatures, and streams against HTTP; FUZZ_SEED chooses others
 	$(BIN)/python -m tests.fuzz --count $(FUZZ) --seed $(FUZZ_SEED)
 
 bench: setup ## measure Holdfast beside its peers; ten minutes, writes docs/PERFORMANCE.md

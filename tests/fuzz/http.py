@@ -10,6 +10,7 @@ Laws
 import itertools
 import random
 from collections import deque
+from collections.abc import Callable
 from typing import NamedTuple
 
 from tests.fuzz import http_reference
@@ -177,3 +178,14 @@ def check(stream: bytes, *, is_right: bool, chance: Chance) -> None:
         assert again.served == seen.served, "pieces change what is served"
         assert len(again.statuses) == len(seen.statuses), "pieces change what is refused"
     assert serve_late(cut(stream, chance), chance).served == seen.served, "late answers change what is served"
+
+
+def run(make: Callable[[Chance], bytes], count: int, *, seed: str) -> None:
+    """So many streams; the first that breaks a law is shown."""
+    chance = random.Random(seed)
+    for _ in range(count):
+        stream = make(chance)
+        try:
+            check(stream, is_right=make is right_stream, chance=chance)
+        except AssertionError as problem:
+            raise AssertionError(f"{problem}: {stream!r}") from problem
