@@ -9,6 +9,7 @@ SIM_SECONDS ?= 60
 SEEDS ?= 100
 FIRST ?= 0
 MUTANTS ?= 4
+TESTERS ?= 4  # processes of tests; many of them wait for servers
 FUZZ ?= 1000000
 FUZZ_SEED ?= holdfast
 CUTS ?= 100
@@ -53,7 +54,7 @@ check: static ## everything quick: format, lint, types, imports, unit tests besi
 	$(MAKE) --no-print-directory -j2 unit sim-timed
 
 test: static ## everything: all tests, coverage of the core, simulation, a sample of mutants
-	$(BIN)/python -m pytest --cov
+	$(BIN)/python -m pytest -n $(TESTERS) --dist loadfile --cov
 	$(BIN)/python -m tests.sim --seconds $(SIM_SECONDS)
 	$(BIN)/python -m tests.sim.mutants --sample $(MUTANTS)
 	$(BIN)/python -m tests.fuzz --count 100000
@@ -69,7 +70,7 @@ static: setup
 	$(BIN)/lint-imports --no-logo
 
 unit: setup
-	$(BIN)/python -m pytest --ignore tests/process --ignore tests/compat
+	$(BIN)/python -m pytest -n 2 --dist loadfile --ignore tests/process --ignore tests/compat
 
 sim-timed: setup
 	$(BIN)/python -m tests.sim --seconds $(SIM_SECONDS)
