@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.process.cuts import SMALL, Ended, Watched
+from tests.process.server import Running, running
 from tests.process.wire import Gone, Refused, Wire
 
 QUICK = {**SMALL["upkeep"], "RETRY_AFTER_S": 0.1}
@@ -222,3 +223,55 @@ def test_damage_is_named_or_mended_and_nothing_damaged_is_served(
     finally:
         server.kill()
     assert all(bodies[body.split()[0]] == body for body in found)
+
+
+# What SQLite does
+
+
+def test_a_change_of_a_queue_is_synced_before_it_is_answered(tmp_path: Path) -> None:
+    """The layer does not see SQLite's calls; strace does."""
+    trace = tmp_path / "trace"
+    with running(tmp_path / "data") as server, closing(Wire(server.endpoint)) as wire, tracing(server, trace):
+        for action, parameters in CHANGES.items():
+            before = len(trace.read_text(encoding="utf-8").splitlines())
+            wire.call(action, "" if action == "CreateQueue" else "jobs", **parameters)
+            since = trace.read_text(encoding="utf-8").splitlines()[before:]
+            assert any(has_ended(since, place) for place, line in enumerate(since) if "metadata.db-wal" in line), action
+
+
+def has_ended(lines: list[str], place: int) -> bool:
+    """A call of one thread may be told in two lines, with those of others between them."""
+    thread = lines[place].split()[0]
+    return any(line.split()[0] == thread and line.endswith("= 0") for line in lines[place:])
+
+
+CHANGES: dict[str, Any] = {
+    "CreateQueue": {"QueueName": "jobs"},
+    "SetQueueAttributes": {"Attributes": {"VisibilityTimeout": "5"}},
+    "TagQueue": {"Tags": {"team": "a"}},
+    "DeleteQueue": {},
+}
+
+
+@contextmanager
+def tracing(server: Running, to: Path) -> Iterator[None]:
+    """Every sync of every thread, with the names of files."""
+    if shutil.which("strace") is None:
+        pytest.skip("NOT TESTED: strace is not installed")
+    options = ["-f", "-y", "-qq", "-e", "trace=fsync,fdatasync", "-o", str(to), "-p", str(server.process.pid)]
+    tracer = subprocess.Popen(["strace", *options], stderr=subprocess.DEVNULL)
+    try:
+        deadline = time.monotonic() + 10
+        while not all(map(is_traced, Path(f"/proc/{server.process.pid}/task").iterdir())):
+            if tracer.poll() is not None:
+                pytest.skip("NOT TESTED: strace may not look at other processes here")
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        yield
+    finally:
+        tracer.terminate()
+        tracer.wait()
+
+
+def is_traced(task: Path) -> bool:
+    return "TracerPid:\t0\n" not in (task / "status").read_text(encoding="utf-8")
