@@ -24,8 +24,6 @@ import typer
 from holdfast.cli import env, folder
 from holdfast.client.signer import Credentials
 from holdfast.client.sqs import ClientError, NoQueue, Refused, Sqs, Unreachable
-from holdfast.metadata.identities import IdentityError
-from holdfast.runtime.crypto import KeyFileError
 
 # What a command's exit code says; docs/CLI.md explains them.
 FINDINGS = 1  # done, and there is something to look at
@@ -60,6 +58,9 @@ class Target(msgspec.Struct, frozen=True):
     region: str
     origin: str  # of the key, for messages
     cafile: str = ""
+
+    def client(self) -> Sqs:
+        return Sqs(self.endpoint, self.credentials, region=self.region, cafile=self.cafile)
 
     def variables(self) -> dict[str, str]:
         """For AWS tools."""
@@ -102,7 +103,7 @@ def server(data: Path | None, endpoint: str | None) -> Iterator[Sqs]:
     """A client. What goes wrong becomes one line that names the fix, and an exit code."""
     with explained():
         target = find(data, endpoint)
-        client = Sqs(target.endpoint, target.credentials, region=target.region, cafile=target.cafile)
+        client = target.client()
         try:
             yield client
         except NoQueue as missing:
@@ -118,8 +119,9 @@ def server(data: Path | None, endpoint: str | None) -> Iterator[Sqs]:
 @contextlib.contextmanager
 def explained() -> Iterator[None]:
     try:
-        yield
-    except (Mistake, IdentityError, KeyFileError, ClientError) as problem:
+        with folder.explained():
+            yield
+    except (Mistake, ClientError) as problem:
         raise _fail(str(problem), MISTAKE) from None
 
 

@@ -20,6 +20,7 @@ SERVER = "server.json"  # written by a server that is ready
 METADATA = "metadata.db"
 MASTER_KEY = "master.key"
 NEXT_MASTER_KEY = "master.key.next"  # while the master key is being changed
+PROBLEMS = (IdentityError, KeyFileError, MetadataError, StoreError)  # each says what to do
 
 Data = Annotated[Path, typer.Option("--data", envvar="HOLDFAST__SERVER__DATA", help="The server's data folder.")]
 
@@ -103,6 +104,6 @@ def explained() -> Iterator[None]:
     """Problems become one line that names the fix."""
     try:
         yield
-    except (IdentityError, KeyFileError, MetadataError, StoreError) as problem:
+    except PROBLEMS as problem:
         typer.echo(f"holdfast: {problem}", err=True)
         raise typer.Exit(2) from None

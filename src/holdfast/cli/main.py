@@ -5,7 +5,21 @@ from typing import Annotated
 import typer
 
 import holdfast
-from holdfast.cli import accounts, aws, configs, env, flags, keys, messages, queues, users
+from holdfast.cli import (
+    accounts,
+    aws,
+    backups,
+    bench,
+    configs,
+    dead_letters,
+    doctor,
+    env,
+    flags,
+    keys,
+    queues,
+    transfer,
+    users,
+)
 
 app = typer.Typer(
     pretty_exceptions_enable=False,
@@ -13,7 +27,8 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 app.add_typer(queues.app, name="queue")
-app.add_typer(messages.app, name="msg")
+app.add_typer(transfer.app, name="msg")
+app.add_typer(dead_letters.app, name="dlq")
 app.add_typer(accounts.app, name="account")
 app.add_typer(keys.app, name="key")
 app.add_typer(users.app, name="user")
@@ -21,6 +36,11 @@ app.add_typer(configs.app, name="config")
 app.command()(flags.serve)
 app.command()(env.env)
 app.command(context_settings=aws.PASS_ON)(aws.aws)
+app.command()(doctor.doctor)
+app.command()(backups.backup)
+app.command()(backups.restore)
+app.command("scrub")(backups.scrub_data)
+app.command()(bench.bench)
 
 
 def _show_version(is_asked: bool) -> None:
@@ -39,4 +59,4 @@ def options(
 
 
 def main() -> None:
-    app()
+    app(prog_name="holdfast")  # also when it was started as python -m holdfast

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import typer
 from rich.cells import cell_len
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -105,12 +105,13 @@ def note(text: str) -> None:
 
 
 @contextlib.contextmanager
-def progress(what: str, total: int | None) -> Iterator[Meter]:
+def progress(what: str, total: int | None, *, is_bytes: bool = False) -> Iterator[Meter]:
     """A bar on a terminal's standard error, nothing elsewhere and for little work. `total` None: unknown."""
     if not sys.stderr.isatty() or (total is not None and total < WORTH_A_BAR):
         yield lambda _: None
         return
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    amount = DownloadColumn(binary_units=True) if is_bytes else MofNCompleteColumn()
+    columns = (TextColumn("{task.description}"), BarColumn(), amount, TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(what, total=total)
         yield lambda count: bar.advance(task, count)

@@ -67,13 +67,8 @@ def recover(
     yield from _check_length(segments, segment_bytes)
     snapshots = yield from list_snapshots()
     epoch = yield from _raise_promise(identity, segments, has_snapshots=bool(snapshots))
-    state, head = yield from load_newest(shard, machine)
-    floor = max([Lsn(0), *snapshots])  # a snapshot's name alone proves that its lsn was committed
-    start = from_snapshot(segments, head.lsn)
-    floor = max(floor, (yield from _note_indexes(shard, segments, start)))
-    replay = Replay(shard, state, crc=head.crc, time=head.time)
-    yield from replay.run(segments[start:], floor=floor)
-    torn_bytes = 0
+    replay, replayed = yield from _replay(shard, segments, snapshots, machine)
+    state, torn_bytes = replay.state, 0
     if replay.end is not None:
         torn_bytes = yield from _cut(replay.end, epoch)
     yield from _write_again(replay)
@@ -90,7 +85,32 @@ def recover(
         segment_bytes=segment_bytes,
         reserve_bytes=reserve_bytes,
     )
-    return Recovered(state, journal, replayed=state.lsn - head.lsn, torn_bytes=torn_bytes)
+    return Recovered(state, journal, replayed=replayed, torn_bytes=torn_bytes)
+
+
+def rehearse(shard: ShardId, *, machine: type[S], segment_bytes: int = SEGMENT_BYTES) -> Work[Lsn]:
+    """Would `recover` succeed? Changes nothing; answers the last lsn, or raises CorruptLog. O(what recover reads)."""
+    segments = yield from list_segments()
+    yield from _check_length(segments, segment_bytes)
+    snapshots = yield from list_snapshots()
+    replay, _ = yield from _replay(shard, segments, snapshots, machine)
+    if replay.end is not None and replay.end.offset < SECTOR:
+        segments = [segment for segment in segments if segment is not replay.end.segment]
+    _check_living(replay.state, segments)
+    return replay.state.lsn
+
+
+def _replay(
+    shard: ShardId, segments: list[Segment], snapshots: list[Lsn], machine: type[S]
+) -> Work[tuple[Replay[S], int]]:
+    """The state that snapshot and log lead to, and how many records the log added."""
+    state, head = yield from load_newest(shard, machine)
+    floor = max([Lsn(0), *snapshots])  # a snapshot's name alone proves that its lsn was committed
+    start = from_snapshot(segments, head.lsn)
+    floor = max(floor, (yield from _note_indexes(shard, segments, start)))
+    replay = Replay(shard, state, crc=head.crc, time=head.time)
+    yield from replay.run(segments[start:], floor=floor)
+    return replay, state.lsn - head.lsn
 
 
 def encode_promise(epoch: Epoch, identity: bytes) -> bytes:
