@@ -118,14 +118,14 @@ def _made_once(folder: Path) -> Iterator[bool]:
 
 
 def _make_venv(folder: Path, pins: Path) -> None:
-    uv = shutil.which("uv")
-    venv.create(folder, with_pip=uv is None)
+    """Without a pip of its own, which would take longer than all the rest: ours, or uv, installs into it."""
+    venv.create(folder)
     interpreter = str(folder / "bin" / "python")
-    if uv:
+    if uv := shutil.which("uv"):
         command = [uv, "pip", "install", "--quiet", "--python", interpreter]
     else:
-        command = [interpreter, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    _install([*command, "-r", str(pins)], what=pins.stem)
+        command = [sys.executable, "-m", "pip", "--python", interpreter, "install", "--quiet"]
+    _install([*command, "-r", str(pins)], what=pins.stem, PIP_DISABLE_PIP_VERSION_CHECK="1")
 
 
 def _install(command: list[str], *, what: str, cwd: Path | None = None, **variables: str) -> str:
