@@ -98,6 +98,14 @@ def test_a_queue_has_a_record_only_while_its_lane_is_not_loose(one: Process) -> 
     assert one.catalogue.loose_lanes() == []
 
 
+def test_a_queue_is_not_added_when_a_start_has_dropped_its_lane_meanwhile(one: Process, other: Process) -> None:
+    lane = one.catalogue.new_lane(ShardId(1))
+    other.catalogue.dropped(lane)
+    row = QueueRow(QueueName(HOME, "jobs"), lane, ShardId(1), {}, {}, WallMs(1), WallMs(2))
+    with pytest.raises(Outdated):
+        one.catalogue.add(row)
+
+
 def test_lane_ids_are_never_used_twice_by_several_processes(one: Process, other: Process) -> None:
     lanes = [each.catalogue.new_lane(ShardId(1)) for _ in range(5) for each in (one, other)]
     for lane in lanes:

@@ -163,7 +163,8 @@ def test_the_example_file_sets_every_setting_to_its_default(tmp_path: Path) -> N
     config, origins = load(from_file(path))
     assert config == Config()
     assert {name for name, origin in origins.items() if origin == "default"} == {
-        each.name for each in settings() if each.is_hidden
+        "queues",
+        *(each.name for each in settings() if each.is_hidden),
     }
 
 

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from holdfast.cli.declarations import problems
 from holdfast.cli.first_start import SECRETS
 from holdfast.cli.flags import ConfigFile, complain, load
 from holdfast.runtime.config import example as rendering
@@ -24,6 +25,8 @@ def check(file: Annotated[Path, typer.Argument(metavar="FILE", help="A TOML file
     """
     try:
         loaded = loading.load(loading.from_file(file))
+        if wrong := list(problems(loaded.config)):
+            raise ConfigError([f"{file}: {each}" for each in wrong])
     except ConfigError as problem:
         complain(problem)
         raise typer.Exit(2) from None

@@ -55,7 +55,7 @@ def _option(setting: Setting) -> Any:
     expected: Any = str
     if setting.kind is kinds.FLAG:
         expected = bool
-    elif setting.kind is kinds.NETWORKS:
+    elif setting.kind in (kinds.NETWORKS, kinds.PATTERNS):
         expected = list[str]
     option = typer.Option(
         setting.flag,

@@ -24,6 +24,7 @@ from holdfast.cli import env
 from holdfast.cli.admin import admin_port, admin_sources
 from holdfast.cli.announcement import Announcement, url
 from holdfast.cli.crew import READY, Crew, Worker, free, leave, meet, reserve
+from holdfast.cli.declarations import auto_create, declare, problems
 from holdfast.cli.first_start import StartError, Stores
 from holdfast.core.bucket import Rate
 from holdfast.core.errors import CorruptLog
@@ -49,6 +50,7 @@ from holdfast.runtime.config.settings import Config
 from holdfast.runtime.crypto import KeyFileError
 from holdfast.runtime.logs import log
 from holdfast.runtime.metrics import Meter
+from holdfast.runtime.rpc import Backend
 from holdfast.runtime.tls import Certificate, TlsError
 from holdfast.stores.sqlite import StoreError
 
@@ -64,6 +66,8 @@ def run(loaded: Loaded) -> None:
     """Serves until SIGTERM or SIGINT."""
     if not __debug__:
         raise StartError("Python runs with -O, which removes the checks that protect messages. Start it without.")
+    if wrong := list(problems(loaded.config)):
+        raise StartError("\n".join(wrong))
     logs.configure(loaded.config.log.style, loaded.config.log.level)
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     _raise_file_limit()
@@ -171,10 +175,10 @@ async def _serve(loaded: Loaded, data: Path, worker: Worker) -> None:
             meter=meter,
         )
         await queues.start(worker.leads, is_alone=not worker.is_replacement)
+        if worker.index == 0 and not worker.is_replacement:
+            await declare(config, queues)
         gate = _gate(config, directory, keyring, reach)
-        service = Service(directory, backend, gate, receipt_key=stores.receipt_key, others=queues.handlers, meter=meter)
-        crowd = Crowd(per_address_max=config.limits.connections_per_address, proxies=config.proxy.trusted)
-        server = Server(Companions(gate, service.serve).serve, boot=_boot(), crowd=crowd)
+        server = _sqs_server(config, directory, backend, gate=gate, queues=queues, stores=stores, meter=meter)
         sources = admin_sources(loaded, stores, directory=directory, host=host, meter=meter, server=server)
         tls = certificate.context if certificate else None
         admin_reach = _reach(config, config.admin_listen)
@@ -190,6 +194,17 @@ async def _serve(loaded: Loaded, data: Path, worker: Worker) -> None:
         await admin.stop()
     stores.close()
     log.info("stopped")
+
+
+def _sqs_server(
+    config: Config, directory: Directory, backend: Backend, *, gate: Gate, queues: Queues, stores: Stores, meter: Meter
+) -> Server:
+    service = Service(directory, backend, gate, receipt_key=stores.receipt_key, others=queues.handlers, meter=meter)
+    if (auto := auto_create(config, queues, gate)) is not None:
+        service.make_missing = auto.take
+    serve = Companions(gate, service.serve).serve
+    crowd = Crowd(per_address_max=config.limits.connections_per_address, proxies=config.proxy.trusted)
+    return Server(serve, boot=_boot(), crowd=crowd)
 
 
 async def _keep_following(follow: Follow) -> None:

@@ -120,6 +120,10 @@ def put_former(former: Former) -> Put:
     return Put(_lane_key(FORMER, former.lane), _encode(held))
 
 
+def loose_key(lane: LaneId) -> str:
+    return _lane_key(LOOSE, lane)
+
+
 def put_loose(lane: LaneId, shard: ShardId) -> Put:
     return Put(_lane_key(LOOSE, lane), b"%d" % shard)
 
@@ -134,10 +138,10 @@ def make_lane(last: Record | None, shard: ShardId) -> tuple[LaneId, Transaction]
     return lane, Transaction((Check(LAST_LANE, revision_of(last)),), writes)
 
 
-def add(row: QueueRow) -> Transaction:
-    """Its lane is configured."""
-    writes = (put_row(row), Delete(_lane_key(LOOSE, row.lane)))
-    return Transaction((Check(queue_key(row.queue), 0),), writes)
+def add(row: QueueRow, loose: Record) -> Transaction:
+    """Its lane is configured, and `loose` still: a start of another process may have dropped it."""
+    writes = (put_row(row), Delete(loose.key))
+    return Transaction((Check(queue_key(row.queue), 0), Check(loose.key, revision_of(loose))), writes)
 
 
 def update(row: QueueRow) -> Transaction:

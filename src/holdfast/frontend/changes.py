@@ -30,6 +30,7 @@ RECONCILED_AT_ONCE = 1000  # commands under way when a start compares lanes with
 TRIES_MAX = 3  # of a change that other processes keep coming before
 
 Handler = Callable[[Any, Exchange], None]
+Work = Callable[[], Coroutine[Any, Any, bytes]]
 
 
 class _Waiting(Call):
@@ -75,26 +76,33 @@ class Changes:
         """A handler that runs alone among the tasks and answers with the bytes it returns."""
 
         def handle(request: actions.Request, exchange: Exchange) -> None:
-            task = asyncio.get_running_loop().create_task(self._answer(work, request, exchange))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self.run(lambda: work(request, exchange), exchange, exchange.answer)
 
         return handle
 
-    async def _answer(
-        self, work: Callable[[Any, Exchange], Coroutine[Any, Any, bytes]], request: actions.Request, exchange: Exchange
-    ) -> None:
+    def run(self, work: Work, exchange: Exchange, then: Callable[[bytes], None]) -> None:
+        """A task that runs alone among the tasks. `then` gets what it returns; what it raises becomes the answer."""
+        task = asyncio.get_running_loop().create_task(self._run(work, exchange, then))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _run(self, work: Work, exchange: Exchange, then: Callable[[bytes], None]) -> None:
         try:
             async with self._one_change:
-                body = await self._work(lambda: work(request, exchange))
+                body = await self._work(work)
         except HoldfastError as error:
             refuse(exchange, error)
         except Exception:  # noqa: BLE001 - the root of a task
             fail(exchange)
         else:
-            exchange.answer(body)
+            then(body)
 
-    async def _work(self, work: Callable[[], Coroutine[Any, Any, bytes]]) -> bytes:
+    async def alone(self, work: Work) -> bytes:
+        """Without a request behind it."""
+        async with self._one_change:
+            return await self._work(work)
+
+    async def _work(self, work: Work) -> bytes:
         """Based on what is true now; done again when another process was faster."""
         for _ in range(TRIES_MAX):
             self.follow.catch_up()

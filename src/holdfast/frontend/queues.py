@@ -51,6 +51,7 @@ class Queues:
         self._meter = meter or Meter()
         self._changes = Changes(directory, follow, catalogue, backend=backend, is_strict=is_strict, in_thread=in_thread)
         self._settings = Settings(self._changes)
+        self.run = self._changes.run
         self.handlers: dict[type[actions.Request], Handler] = {
             actions.CreateQueue: self._changes.task(self._create),
             actions.DeleteQueue: self._changes.task(self._delete),
@@ -92,15 +93,37 @@ class Queues:
         queue = QueueName(exchange.caller.account, name)
         existing = self._directory.get(queue)
         if existing is None:
-            if self._changes.is_strict and self._follow.is_resting(queue):
-                raise QueueDeletedRecently
-            self._settings.check_target(kept, name=queue)
-            held = tags.add({}, request.tags, name=name) if request.tags else {}
-            await self._make(queue, attributes.merge({}, kept), held)
+            await self.create(queue, given, request.tags or {})
         else:
             _check_same(existing, kept)  # as AWS does: tags are neither compared nor set
-        await self._changes.retarget(queue)
+            await self._changes.retarget(queue)
         return self._show_url(exchange, queue)
+
+    async def create(
+        self, queue: QueueName, given: dict[str, str], held: dict[str, str], *, is_declared: bool = False
+    ) -> None:
+        """Does nothing when it is there. Declared ones do not wait for their name: nobody could."""
+        kept = self._settings.check(given, name=queue.name, is_new=True)
+        if self._directory.get(queue) is not None:
+            return
+        if self._changes.is_strict and not is_declared and self._follow.is_resting(queue):
+            raise QueueDeletedRecently
+        self._settings.check_target(kept, name=queue)
+        await self._make(queue, attributes.merge({}, kept), tags.add({}, held, name=queue.name) if held else {})
+        await self._changes.retarget(queue)
+
+    async def declare(self, queue: QueueName, given: dict[str, str], held: dict[str, str], *, may_update: bool) -> str:
+        """What had to be done: made, changed, or nothing. Raises QueueNameExists if it would have to be changed."""
+
+        async def work() -> bytes:
+            existing = self._directory.get(queue)
+            if existing is None:
+                await self.create(queue, given, held, is_declared=True)
+                return b"made"
+            is_changed = await self._settings.align(existing, given, held, may_update=may_update)
+            return b"changed" if is_changed else b""
+
+        return (await self._changes.alone(work)).decode()
 
     async def _make(self, name: QueueName, kept: dict[str, str], held: dict[str, str]) -> None:
         shard = self._shards[len(self._directory) % len(self._shards)]

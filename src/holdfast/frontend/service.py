@@ -9,7 +9,7 @@ from typing import Any
 
 from holdfast.core import limits, receipt
 from holdfast.core.command import ChangeVisibility, Command, Delete
-from holdfast.core.errors import HoldfastError, InvalidParameterValue, MissingParameter
+from holdfast.core.errors import HoldfastError, InvalidParameterValue, MissingParameter, QueueDoesNotExist
 from holdfast.core.types import Kind
 from holdfast.frontend import dialect
 from holdfast.frontend.admit import Gate
@@ -31,6 +31,7 @@ from holdfast.runtime.metrics import UNKNOWN, Meter
 from holdfast.runtime.rpc import Backend, Call
 
 Handler = Callable[[Any, Exchange], None]
+MakeMissing = Callable[[Any, Exchange, Callable[[], None]], bool]  # True: the last is called when the queue is there
 _TRACE = b"x-amzn-trace-id"
 
 
@@ -62,6 +63,7 @@ class Service:
             **others,
         }
         counted = meter or Meter()
+        self.make_missing: MakeMissing | None = None  # set where queues may be made when they are first used
         self._unknown = counted.tally(UNKNOWN)
         self._tallies = {action: counted.tally(action.__name__) for action in self._handlers}
 
@@ -77,11 +79,27 @@ class Service:
             exchange.caller = self._gate.admit(exchange)
             request = dialect.decode(exchange) if target is None else actions.decode(target, exchange.body)
             exchange.tally = self._tallies.get(type(request), self._unknown)
+            try:
+                self._gate.authorize(request, exchange)
+                self._handlers[type(request)](request, exchange)
+            except QueueDoesNotExist:
+                if self.make_missing is None or not self.make_missing(
+                    request, exchange, lambda: self._again(request, exchange)
+                ):
+                    raise
+        except HoldfastError as error:
+            refuse(exchange, error)
+        except Exception:  # noqa: BLE001 - a mistake of ours in one request must not end the others
+            fail(exchange)
+
+    def _again(self, request: Any, exchange: Exchange) -> None:
+        """The queue that was missing has been made."""
+        try:
             self._gate.authorize(request, exchange)
             self._handlers[type(request)](request, exchange)
         except HoldfastError as error:
             refuse(exchange, error)
-        except Exception:  # noqa: BLE001 - a mistake of ours in one request must not end the others
+        except Exception:  # noqa: BLE001 - as in `serve`
             fail(exchange)
 
     def _queue(self, reference: str | None, exchange: Exchange) -> Queue:

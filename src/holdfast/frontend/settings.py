@@ -7,7 +7,7 @@ import msgspec
 
 from holdfast.core import permission
 from holdfast.core.catalogue import QueueRow
-from holdfast.core.errors import MissingParameter, QueueDoesNotExist
+from holdfast.core.errors import MissingParameter, QueueDoesNotExist, QueueNameExists
 from holdfast.core.types import QueueName
 from holdfast.frontend.changes import Changes, Handler
 from holdfast.frontend.exchange import Exchange
@@ -65,6 +65,20 @@ class Settings:
         await self._changes.update(queue, _with_attributes(queue, attributes.merge(queue.row.attributes, kept)))
         return json.NOTHING
 
+    async def align(self, queue: Queue, given: dict[str, str], held: dict[str, str], *, may_update: bool) -> bool:
+        """Whether it had to be changed. What is not given stays as it is."""
+        kept = self.check(given, name=queue.name.name, is_new=True)
+        kept.pop("FifoQueue", None)
+        drift = _drift(queue, kept, held)
+        if not drift:
+            return False
+        if not may_update:
+            raise QueueNameExists(drift)
+        self.check_target(kept, name=queue.name)
+        changed = _with_attributes(queue, attributes.merge(queue.row.attributes, kept))
+        await self._changes.update(queue, msgspec.structs.replace(changed, tags={**queue.row.tags, **held}))
+        return True
+
     # tags: no business of the lane
 
     async def _tag(self, request: actions.TagQueue, exchange: Exchange) -> bytes:
@@ -115,3 +129,16 @@ class Settings:
 def _with_attributes(queue: Queue, changed: dict[str, str]) -> QueueRow:
     row = queue.row
     return msgspec.structs.replace(row, attributes=changed, modified=clock.wall_ms(), version=row.version + 1)
+
+
+def _drift(queue: Queue, kept: dict[str, str], held: dict[str, str]) -> str:
+    """The first way in which a queue is not as declared, as a sentence; empty: there is none."""
+    row = queue.row
+    different = attributes.first_difference(kept, row.attributes, is_fifo=queue.is_fifo)
+    if different:
+        present = attributes.effective(row.attributes, is_fifo=queue.is_fifo).get(different, "not set")
+        return f"its attribute {different} is {present}, and {kept[different]} is declared."
+    for key, value in held.items():
+        if row.tags.get(key) != value:
+            return f"its tag {key} is {row.tags.get(key, 'not set')}, and {value} is declared."
+    return ""

@@ -28,7 +28,10 @@ class Catalogue:
                 return lane
 
     def add(self, row: QueueRow) -> None:
-        self._metadata.transact(catalogue.add(row))
+        loose = self._metadata.get(catalogue.loose_key(row.lane))
+        if loose is None:
+            raise Outdated
+        self._metadata.transact(catalogue.add(row, loose))
 
     def update(self, row: QueueRow) -> None:
         self._metadata.transact(catalogue.update(row))

@@ -5,9 +5,24 @@ from collections.abc import Iterator
 from typing import Any
 
 from holdfast.core.bucket import Rate
+from holdfast.runtime.config.declared import SECTION, Pairs
 from holdfast.runtime.config.kinds import Address
 from holdfast.runtime.config.loading import Loaded
 from holdfast.runtime.config.settings import EXPLANATIONS, Setting, settings
+
+_QUEUES = """\
+# Queues that are made at the start when they are missing, dead-letter queues first. Only a file can declare them. One
+# that is there and set to something else is an error that names the attribute, unless apply = "update".
+#
+# [queues.orders-dead]
+#
+# [queues.orders]
+# dead_letter_queue = "orders-dead"
+# max_receive_count = 5
+# attributes = { VisibilityTimeout = 60, "Holdfast.MaxMessages" = 100000 }
+# tags = { team = "shop" }
+# apply = "check"
+""".splitlines()
 
 
 def example() -> str:
@@ -21,6 +36,7 @@ def example() -> str:
             section = each.section
             lines += ["", f"# {EXPLANATIONS[section]}", f"[{section}]"]
         lines += _explained(each)
+    lines += ["", *_QUEUES]
     return "\n".join(lines).lstrip() + "\n"
 
 
@@ -36,6 +52,8 @@ def rows(loaded: Loaded) -> Iterator[tuple[str, str, str]]:
     for each in settings():
         value = getattr(getattr(loaded.config, each.section), each.key)
         yield each.name, as_toml(value), loaded.origins[each.name]
+    for queue in loaded.config.queues:
+        yield f"{SECTION}.{queue.name}", as_toml(queue.attributes), loaded.origins[SECTION]
 
 
 def as_toml(value: Any) -> str:
@@ -44,6 +62,9 @@ def as_toml(value: Any) -> str:
             return "true" if value else "false"
         case int():
             return str(value)
+        case Pairs():
+            members = ", ".join(f"{json.dumps(name)} = {json.dumps(text)}" for name, text in value)
+            return f"{{ {members} }}" if members else "{}"
         case tuple() if not isinstance(value, Address):
             return f"[{', '.join(map(as_toml, value))}]"
         case _:

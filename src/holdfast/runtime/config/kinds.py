@@ -17,6 +17,7 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 _ACCOUNT = re.compile(r"[0-9]{12}").fullmatch
 _REGION = re.compile(r"[a-z0-9][a-z0-9-]{0,31}").fullmatch
+_PATTERN = re.compile(r"[A-Za-z0-9_*-]+(\.fifo)?").fullmatch
 _RATE = re.compile(r"([1-9][0-9]{0,8})(?::([1-9][0-9]{0,8}))?").fullmatch
 _YES, _NO = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 
@@ -117,6 +118,14 @@ def _read_rate(given: object) -> Rate:
     return Rate(int(per_second), int(burst or per_second))
 
 
+def _read_names(given: object) -> tuple[str, ...]:
+    items = given if isinstance(given, list | tuple) else _text(given).split(",")
+    names = tuple(_text(each) for each in items if each != "")
+    if not all(map(_PATTERN, names)):
+        raise NotAllowed
+    return names
+
+
 def integer(least: int, most: int) -> Kind[int]:
     def read(given: object) -> int:
         if isinstance(given, str) and given.strip().isascii() and given.strip().isdigit():
@@ -145,3 +154,4 @@ REGION = Kind("lower-case letters, digits and hyphens, for example us-east-1", _
 URL = Kind("http:// or https://, a host and perhaps a port, without a path", _read_url, "URL")
 NETWORKS = Kind('addresses or networks, for example ["10.0.0.0/8", "::1"]', _read_networks, "NETWORK")
 RATE = Kind("PER_SECOND or PER_SECOND:BURST, for example 5000 or 100:500", _read_rate, "RATE")
+PATTERNS = Kind('names of queues, * for any characters, for example ["orders-*", "*.fifo"]', _read_names, "NAMES")

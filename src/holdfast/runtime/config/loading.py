@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from holdfast.runtime.config import declared
 from holdfast.runtime.config.kinds import NotAllowed
 from holdfast.runtime.config.settings import SECTIONS, Config, Setting, settings
 
@@ -66,8 +67,12 @@ def from_tables(tables: Mapping[str, Any], origin: str) -> Layer:
     sections = {each.section for each in names.values()}
     layer = Layer({}, [])
     for section, content in tables.items():
-        if section not in sections:
-            layer.problems.append(f"{origin}: [{section}] is no section.{_homes(section)}{_near(section, sections)}")
+        if section == declared.SECTION:
+            layer.given[section] = Given(content, origin)
+        elif section not in sections:
+            layer.problems.append(
+                f"{origin}: [{section}] is no section.{_homes(section)}{_near(section, {*sections, declared.SECTION})}"
+            )
         elif not isinstance(content, dict):
             layer.problems.append(f"{origin}: {section} must be a table: write [{section}] and its keys below.")
         else:
@@ -137,10 +142,14 @@ def load(*layers: Layer) -> Loaded:
             problems.append(_refusal(setting, given))
         else:
             values.setdefault(setting.section, {})[setting.key] = value
+    queues = merged.get(declared.SECTION, Given({}, DEFAULT))
+    origins[declared.SECTION] = queues.origin
+    made = declared.read_queues(queues.value, problems, origin=queues.origin)
     if problems:
         raise ConfigError(problems)
     _imply(values, origins)
-    config = Config(**{section: made(**values[section]) for section, made in SECTIONS.items()})
+    sections = {section: kind(**values[section]) for section, kind in SECTIONS.items()}
+    config = Config(**sections, queues=made)
     if contradictions := list(_contradictions(config, origins)):
         raise ConfigError(contradictions)
     return Loaded(config, origins)

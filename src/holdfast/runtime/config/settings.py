@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from holdfast.core.bucket import Rate
 from holdfast.runtime.config import kinds
+from holdfast.runtime.config.declared import PAIRS, SECTION, DeclaredQueue, Pairs
 from holdfast.runtime.config.kinds import Address, Kind, Network
 
 T = TypeVar("T")
@@ -153,6 +154,18 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
+class AutoCreate:
+    queues: tuple[str, ...] = _set(
+        (),
+        kinds.PATTERNS,
+        "Queues that are made when they are first used, by a caller who may create them.",
+        flag="--auto-create",
+    )
+    attributes: Pairs = _set(Pairs(), PAIRS, "What such a queue is set to.")
+    fifo_attributes: Pairs = _set(Pairs(), PAIRS, "In addition, if its name ends in .fifo.")
+
+
+@dataclass(frozen=True, slots=True)
 class Log:
     style: str = _set(
         "auto",
@@ -175,7 +188,9 @@ class Config:
     tls: Tls = Tls()
     proxy: Proxy = Proxy()
     limits: Limits = Limits()
+    auto_create: AutoCreate = AutoCreate()
     log: Log = Log()
+    queues: tuple[DeclaredQueue, ...] = ()  # only in a file
 
     @property
     def has_tls(self) -> bool:
@@ -188,7 +203,7 @@ class Config:
         return self.admin.listen or Address("127.0.0.1", port and port % 65_535 + 1)
 
 
-SECTIONS: dict[str, type[Any]] = {each.name: type(each.default) for each in fields(Config)}
+SECTIONS: dict[str, type[Any]] = {each.name: type(each.default) for each in fields(Config) if each.name != SECTION}
 EXPLANATIONS = {
     "server": "The process and its ports.",
     "admin": "The port for those who run it. docs/OPERATING.md",
@@ -196,6 +211,7 @@ EXPLANATIONS = {
     "tls": "Encryption on the wire. docs/SECURITY.md",
     "proxy": "Behind a load balancer or another name.",
     "limits": "How fast requests may come; more is refused with RequestThrottled. None: as fast as they like.",
+    "auto_create": "Queues that nobody has to create: at the first send, receive, GetQueueUrl or GetQueueAttributes.",
     "log": "What the process says about itself, on standard error. Never bodies or secrets.",
 }
 
