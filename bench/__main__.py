@@ -11,6 +11,7 @@ Linux only: it reads /proc and pins processes to cores.
 
 import argparse
 import shutil
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -38,6 +39,7 @@ def main() -> None:
     contenders = [HOLDFAST, *_chosen(options.peers)]
     folder = Path(tempfile.mkdtemp(prefix="holdfast-bench.", dir=options.folder))
     server, generator = cores()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))  # as Ctrl-C does: no server is left behind
     try:
         results = new_results(folder, scope, note=options.note)
         with pinned(generator):

@@ -80,6 +80,18 @@ _FIGURES = (
     ("P16", "write amplification, send ×10", "write_amplification_batched", "", 2.2, 1.1, False),
     ("P16", "space amplification", "space_amplification", "", 3, 1.5, False),
     ("P17", "start to serving, empty", "start_s", " s", 1, 0.2, False),
+    ("S1", "CPU per message beside the most in flight ÷ beside none", "flat_in_flight_ratio", "", None, None, False),
+    ("S1", "CPU per message beside the most delayed ÷ beside none", "flat_delayed_ratio", "", None, None, False),
+    ("S1", "CPU per message beside the most groups ÷ beside none", "flat_groups_ratio", "", None, None, False),
+    (
+        "S1",
+        "CPU per message beside the most connections ÷ beside none",
+        "flat_connections_ratio",
+        "",
+        None,
+        None,
+        False,
+    ),
     ("C2", "p99 beside a queue under full load ÷ alone", "isolation_ratio", "", 2, None, False),
 )
 
@@ -91,7 +103,7 @@ def claims(results: Results) -> list[Claim]:
         Claim(number, what.format_map(sizes), results.figures.get(figure), unit, must, goal, is_at_least)
         for number, what, figure, unit, must, goal, is_at_least in _FIGURES
     ]
-    return sorted(found, key=lambda claim: (claim.number[0] != "P", int(claim.number[1:])))
+    return sorted(found, key=lambda claim: ("PCS".index(claim.number[0]), int(claim.number[1:])))
 
 
 def _ratio(results: Results, row: tuple[str, str, str, float | None, float | None]) -> Claim:

@@ -103,6 +103,11 @@ def _curves(results: Results) -> list[str]:
         across = decades(points[0][0], points[-1][0], name="messages waiting")
         up = from_zero(max(cost for _, cost in points) * 1.2, name="µs of CPU per message, cycle ×10")
         drawn.append(_figure("the depth of the backlog", curve(points, across, up)))
+    for name, points in results.curves.items():
+        if name.startswith("flat "):
+            across = decades(1, points[-1][0], name=name.removeprefix("flat "))
+            up = from_zero(max(cost for _, cost in points) * 1.2, name="µs of CPU per message, cycle ×10")
+            drawn.append(_figure(f"beside ever more: {name.removeprefix('flat ')}", curve(points, across, up)))
     return drawn
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from bench import machine
 from bench.contender import Contender, Place
-from bench.experiments import depth, durability, idle, latency
+from bench.experiments import depth, durability, flatness, idle, latency
 from bench.experiments.finding import Finding
 from bench.load import PeerError
 from bench.processes import StartError
@@ -59,6 +59,7 @@ def experiments(place: Place, scope: Scope) -> dict[str, Callable[[], Finding]]:
         "isolation": partial(latency.isolation, place, span / 2),
         "writes": partial(depth.write_amplification, place, seconds_max=span * 3),
         "backlog": partial(depth.backlog_sweep, place, scope.seconds, depth_max=scope.depth, rounds=scope.rounds),
+        "flatness": partial(flatness.flatness, place, scope.seconds, count_max=scope.flat),
         "idle queues": partial(idle.idle_queues, place, count=scope.queues),
         "waiting polls": partial(idle.waiting_polls, place, count=scope.polls),
     }

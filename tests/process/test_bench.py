@@ -9,7 +9,7 @@ from bench import holdfast_server
 from bench.contender import Place, Running
 from bench.dialects.dialect import MODES, connect
 from bench.dialects.sqs import Sqs
-from bench.experiments import depth, durability, idle, latency
+from bench.experiments import depth, durability, flatness, idle, latency
 from bench.experiments.finding import host
 from bench.load import PeerError
 from bench.processes import cores
@@ -77,6 +77,12 @@ def test_a_backlog_outlives_a_crash(place: Place) -> None:
     assert all(ratio > 0 for _, ratio in finding.curves["depth_ratio"])
     assert finding.figures["first_delivery_s"] > 0
     assert finding.figures["space_amplification"] > 1
+
+
+def test_what_should_cost_nothing_is_added_and_measured(place: Place) -> None:
+    curves = flatness.flatness(place, 0.2, count_max=1000).curves
+    assert set(curves) == {"flat in flight", "flat delayed", "flat groups", "flat connections"}
+    assert all(cost > 0 for curve in curves.values() for _, cost in curve)
 
 
 def test_idle_queues_and_polls_are_counted(place: Place) -> None:
