@@ -14,6 +14,7 @@ import shutil
 import signal
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 
 from bench.contender import Contender, Place
@@ -37,17 +38,17 @@ def main() -> None:
         return
     scope = _scope(options)
     contenders = [HOLDFAST, *_chosen(options.peers)]
+    file = options.output or RESULTS / ("quick.json" if options.quick or options.only else "host.json")
     folder = Path(tempfile.mkdtemp(prefix="holdfast-bench.", dir=options.folder))
     server, generator = cores()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))  # as Ctrl-C does: no server is left behind
     try:
         results = new_results(folder, scope, note=options.note)
         with pinned(generator):
-            measure_all(contenders, Place(folder, server), results=results, scope=scope)
+            keep = partial(save, results, file)
+            measure_all(contenders, Place(folder, server), results=results, scope=scope, keep=keep)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    file = options.output or RESULTS / ("quick.json" if scope is not STANDARD and options.quick else "host.json")
-    save(results, file)
     publish(results, file, is_standard=not options.quick and not options.only)
 
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 
 from bench.contender import Absent, Contender, Place, Running
+from bench.dialects.sqs import Sqs
 from bench.load import PeerError
 from bench.processes import StartError
 from bench.results import Facts, Results
@@ -78,6 +79,8 @@ def _once(name: str, results: Results, running: Running, *, mode: str, plan: Pla
     if plain not in running.dialect.modes or f"{name}, {mode}" in results.problems:
         return
     suffix = ".fifo" if mode.endswith(FIFO) else ""
+    if suffix and not isinstance(running.dialect, Sqs):  # the others have nothing that corresponds to it
+        return
     try:
         sample = measure(running, plain, plan.seconds, backlog=plan.backlog, suffix=suffix)
         if not sample.messages:

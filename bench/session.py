@@ -33,7 +33,10 @@ def new_results(folder: Path, scope: Scope, *, note: str) -> Results:
     return Results(now, note, machine.describe(folder), settings)
 
 
-def measure_all(contenders: list[Contender], place: Place, *, results: Results, scope: Scope) -> None:
+def measure_all(
+    contenders: list[Contender], place: Place, *, results: Results, scope: Scope, keep: Callable[[], None]
+) -> None:
+    """`keep` is called whenever there is something new, so that a run that is ended early was not in vain."""
     plan = Plan(list(scope.modes), rounds=scope.rounds, seconds=scope.seconds, backlog=scope.backlog)
     with started(contenders, place, results) as running:
         for name, why in (results.absent | results.problems).items():
@@ -44,9 +47,11 @@ def measure_all(contenders: list[Contender], place: Place, *, results: Results, 
                 results.settings[f"{contender.name} warmed up with"] = f"{count:,} messages"
                 print(f"  {contender.name:20} warmed up with {count:,} messages", flush=True)
         compare(contenders, results, running, plan=plan)
+    keep()
     if scope.has_experiments:
         for name, experiment in experiments(place, scope).items():
             _experiment(name, experiment, results)
+            keep()
 
 
 def experiments(place: Place, scope: Scope) -> dict[str, Callable[[], Finding]]:
