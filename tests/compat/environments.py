@@ -135,10 +135,16 @@ def _install(command: list[str], *, what: str, cwd: Path | None = None, **variab
             command, check=True, capture_output=True, text=True, timeout=INSTALL_S, cwd=cwd, env=surroundings
         )
     except subprocess.CalledProcessError as problem:
-        raise Missing(f"{what} could not be installed: {problem.stderr.strip()[-500:] or problem}") from None
+        raise Missing(f"{what} could not be installed: {_gist(problem.stderr) or problem}") from None
     except (OSError, subprocess.TimeoutExpired) as problem:
         raise Missing(f"{what} could not be installed: {problem}") from None
     return done.stdout
+
+
+def _gist(complaint: str) -> str:
+    """The line that says what is wrong, of the many that installers print."""
+    lines = [each.strip() for each in complaint.splitlines() if each.strip()]
+    return next((each for each in lines if "error" in each.lower()), lines[-1] if lines else "")[:300]
 
 
 def all_makers() -> dict[str, Callable[[], object]]:
