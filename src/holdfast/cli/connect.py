@@ -64,7 +64,9 @@ class Target(msgspec.Struct, frozen=True):
 
     def variables(self) -> dict[str, str]:
         """For AWS tools."""
+        authority = {"AWS_CA_BUNDLE": self.cafile} if self.cafile else {}
         return {
+            **authority,
             "AWS_ACCESS_KEY_ID": self.credentials.id,
             "AWS_SECRET_ACCESS_KEY": self.credentials.secret,
             "AWS_REGION": self.region,

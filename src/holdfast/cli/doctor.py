@@ -22,9 +22,8 @@ from urllib.parse import urlsplit
 import msgspec
 import typer
 
-from holdfast.cli import connect, env, folder, screen
-from holdfast.client.signer import Credentials
-from holdfast.client.sqs import ClientError, Refused, Sqs
+from holdfast.cli import connect, folder, screen
+from holdfast.client.sqs import ClientError, Refused
 from holdfast.runtime.crypto import KeyFileError, read_key
 
 OK, WARN, BAD = "ok", "warning", "problem"
@@ -190,23 +189,21 @@ def _databases(data: Path) -> Finding:
 def _server(data: Path, listen: str) -> Finding:
     """Does it answer with the folder's own key? If none runs: is its port free?"""
     described = folder.described(data)
+    address = listen or urlsplit(described.endpoint).netloc
     try:
-        values = env.variables(data)
-    except (*folder.PROBLEMS, OSError):
-        return _port(listen or urlsplit(described.endpoint).netloc)
-    credentials = Credentials(values["AWS_ACCESS_KEY_ID"], values["AWS_SECRET_ACCESS_KEY"])
-    try:
-        with Sqs(described.endpoint, credentials, region=described.region) as sqs:
+        with connect.find(data, described.endpoint, {}).client() as sqs:
             sqs.call("ListQueues", MaxResults=1)
+    except (*folder.PROBLEMS, OSError):
+        return _port(address, "it has no key yet")
     except Refused as refusal:
         fix = f"Another server may have the port, or the key was disabled: holdfast key ls --data {data}"
         return Finding("server", BAD, f"{described.endpoint} refuses this folder's key: {refusal.code}", fix)
-    except ClientError:
-        return _port(listen or urlsplit(described.endpoint).netloc)
+    except ClientError as problem:
+        return _port(address, str(problem))
     return Finding("server", OK, f"answers at {described.endpoint}, and accepts this folder's key")
 
 
-def _port(listen: str) -> Finding:
+def _port(listen: str, why: str) -> Finding:
     host, _, port = listen.rpartition(":")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
@@ -215,20 +212,14 @@ def _port(listen: str) -> Finding:
             attempt.bind((host.strip("[]"), int(port)))
     except (OSError, ValueError) as problem:
         fix = "Choose another address: holdfast serve --listen 127.0.0.1:9400"
-        return Finding("server", BAD, f"not running, and {listen} cannot be listened on: {problem}", fix)
+        return Finding("server", BAD, f"no answer ({why}), and {listen} is taken: {problem}", fix)
     return Finding("server", OK, f"not running; {listen} is free")
 
 
 def _clock(data: Path) -> Finding:
     """Against the server's own, which may be another machine's some day; signatures are dated."""
     address = urlsplit(folder.described(data).endpoint)
-    try:
-        connection = HTTPConnection(address.hostname or "", address.port, timeout=ANSWER_S)
-        connection.request("GET", "/health")
-        date = connection.getresponse().getheader("Date")
-        connection.close()
-    except (OSError, HTTPException):
-        date = None
+    date = _date_at(address.hostname or "", address.port) if address.scheme == "http" else None
     year = time.gmtime().tm_year
     if year < 2025:
         return Finding("clock", BAD, f"it is the year {year}", "Set the clock: signatures carry the time.")
@@ -239,3 +230,15 @@ def _clock(data: Path) -> Finding:
         fix = "Set the clocks: a request whose date is 15 minutes off is refused."
         return Finding("clock", WARN, f"{skew:.0f} s from the server's", fix)
     return Finding("clock", OK, f"{time.strftime('%Y-%m-%d %H:%M:%S UTC', time.gmtime())}, as the server's")
+
+
+def _date_at(host: str, port: int | None) -> str | None:
+    """What a server says of the time; None when none answers."""
+    connection = HTTPConnection(host, port, timeout=ANSWER_S)
+    try:
+        connection.request("GET", "/health")
+        return connection.getresponse().getheader("Date")
+    except (OSError, HTTPException):
+        return None
+    finally:
+        connection.close()

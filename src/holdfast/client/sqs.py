@@ -165,7 +165,12 @@ class Sqs:
 def _connection(scheme: str, host: str, port: int | None, cafile: str | None) -> http.client.HTTPConnection:
     if scheme == "http":
         return http.client.HTTPConnection(host, port, timeout=TIMEOUT_S)
-    context = ssl.create_default_context(cafile=cafile or None)
+    try:
+        context = ssl.create_default_context(cafile=cafile or None)
+    except OSError as problem:
+        raise ClientError(
+            f"the certificates in {cafile} cannot be read: {problem}. AWS_CA_BUNDLE names them."
+        ) from None
     return http.client.HTTPSConnection(host, port, timeout=TIMEOUT_S, context=context)
 
 
@@ -173,7 +178,7 @@ def _told(problem: Exception) -> str:
     if isinstance(problem, TimeoutError):
         return f"no answer within {TIMEOUT_S:.0f} seconds"
     if isinstance(problem, ssl.SSLCertVerificationError):
-        return f"its certificate is not trusted: {problem.verify_message}"
+        return f"its certificate is not trusted ({problem.verify_message}; AWS_CA_BUNDLE names whom to trust)"
     if isinstance(problem, OSError) and problem.strerror:
         return problem.strerror
     return str(problem) or type(problem).__name__
