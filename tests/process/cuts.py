@@ -127,13 +127,13 @@ class Cuts:
         self._rng = Random(seed)
         self._lives = 0
 
-    def cut(self, **setting: Any) -> None:
+    def cut(self, *, may_be_early: bool = True, **setting: Any) -> None:
         """One life and its end."""
         rng, platter = self._rng, Platter(self.data)
         self._lives += 1
         server = Watched(self.data, slow_s=SLOW_S, **setting)
         try:
-            if self._lives > 1 and rng.random() < 0.25:
+            if self._lives > 1 and may_be_early and rng.random() < 0.25:
                 self.early += 1
                 time.sleep(rng.uniform(0.2, 0.8))
             else:
