@@ -17,6 +17,7 @@ class Claim:
     goal: float | None = None
     is_at_least: bool = True
     spread: str = ""
+    is_unfair: bool = False  # to a peer that was still cold
     by_cpu: float | None = None  # a ratio of rates, as a ratio of CPU per message
 
     def holds(self, bound: float | None) -> bool | None:
@@ -28,6 +29,8 @@ class Claim:
     def verdict(self) -> str:
         if self.value is None:
             return "not measured"
+        if self.is_unfair:
+            return "peer was cold"
         if self.holds(self.goal):
             return "goal"
         must = self.holds(self.must)
@@ -112,4 +115,14 @@ def _ratio(results: Results, row: tuple[str, str, str, float | None, float | Non
     by_cpu = results.cpu_ratio(mode, peer)
     value, shown = (found.middle, f"{found.lowest:.2f}–{found.highest:.2f}") if found else (None, "")
     what = f"{mode} ÷ {peer}"
-    return Claim(number, what, value, "×", must, goal, spread=shown, by_cpu=by_cpu.middle if by_cpu else None)
+    return Claim(
+        number,
+        what,
+        value,
+        "×",
+        must,
+        goal,
+        spread=shown,
+        is_unfair=peer in results.cold,
+        by_cpu=by_cpu.middle if by_cpu else None,
+    )

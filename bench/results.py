@@ -33,6 +33,7 @@ class Results(msgspec.Struct):
     machine: dict[str, str]
     settings: dict[str, str]
     contenders: dict[str, Facts] = {}
+    cold: list[str] = []  # still gained speed when the time for warming up was over: a ratio to these flatters us
     absent: dict[str, str] = {}
     problems: dict[str, str] = {}  # what was tried and failed, by name
     samples: dict[str, dict[str, list[Sample]]] = {}  # mode, contender, rounds in order

@@ -39,8 +39,8 @@ def started(contenders: list[Contender], place: Place, results: Results) -> Iter
             one.served.stop()
 
 
-def warm(running: Running, seconds_max: float, *, core: int) -> int:
-    """Until a just-in-time compiler has nothing more to gain, on all cores; returns the number of messages.
+def warm(running: Running, seconds_max: float, *, core: int) -> tuple[int, bool]:
+    """Until a just-in-time compiler has nothing more to gain, on all cores: messages, and whether it got so far.
 
     Two passes in a row that are not clearly cheaper than the best one before end it.
     """
@@ -54,7 +54,7 @@ def warm(running: Running, seconds_max: float, *, core: int) -> int:
         idle_passes = 0 if cost < best * GAIN else idle_passes + 1
         best = min(best, cost)
     running.served.pin(core)
-    return messages
+    return messages, idle_passes >= 2
 
 
 def compare(contenders: list[Contender], results: Results, running: dict[str, Running], *, plan: "Plan") -> None:

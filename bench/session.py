@@ -43,7 +43,9 @@ def measure_all(
             print(f"  {name:20} absent: {why.splitlines()[0]}", flush=True)
         for contender in contenders:
             if contender.warm_s_max and contender.name in running:
-                count = warm(running[contender.name], contender.warm_s_max * scope.warm, core=place.core)
+                count, is_warm = warm(running[contender.name], contender.warm_s_max * scope.warm, core=place.core)
+                if not is_warm:
+                    results.cold.append(contender.name)
                 results.settings[f"{contender.name} warmed up with"] = f"{count:,} messages"
                 print(f"  {contender.name:20} warmed up with {count:,} messages", flush=True)
         compare(contenders, results, running, plan=plan)

@@ -36,6 +36,12 @@ def test_an_absent_peer_is_not_measured_rather_than_beaten() -> None:
     assert claim("P1", "GoAWS") == (None, "not measured")
 
 
+def test_a_cold_peer_is_not_beaten() -> None:
+    results = measured()
+    results.cold.append("ElasticMQ")
+    assert {each.verdict for each in claims(results) if "÷ ElasticMQ" in each.what and each.value} == {"peer was cold"}
+
+
 def test_a_rate_that_the_generator_limited_is_marked() -> None:
     assert rate_rows(measured())[2][1].startswith("≥ 100/s")
 
