@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 
 from bench import machine
-from bench.contender import Contender, Place
+from bench.contender import Contender, Place, Running
 from bench.experiments import depth, durability, flatness, idle, latency
 from bench.experiments.finding import Finding
 from bench.load import PeerError
@@ -43,17 +43,21 @@ def measure_all(
             print(f"  {name:20} absent: {why.splitlines()[0]}", flush=True)
         for contender in contenders:
             if contender.warm_s_max and contender.name in running:
-                count, is_warm = warm(running[contender.name], contender.warm_s_max * scope.warm, core=place.core)
-                if not is_warm:
-                    results.cold.append(contender.name)
-                results.settings[f"{contender.name} warmed up with"] = f"{count:,} messages"
-                print(f"  {contender.name:20} warmed up with {count:,} messages", flush=True)
+                _warm(contender, running[contender.name], place, results=results, share=scope.warm)
         compare(contenders, results, running, plan=plan)
     keep()
     if scope.has_experiments:
         for name, experiment in experiments(place, scope).items():
             _experiment(name, experiment, results)
             keep()
+
+
+def _warm(contender: Contender, running: Running, place: Place, *, results: Results, share: float) -> None:
+    count, is_warm = warm(running, contender.warm_s_max * share, core=place.core)
+    if not is_warm:
+        results.cold.append(contender.name)
+    results.settings[f"{contender.name} warmed up with"] = f"{count:,} messages"
+    print(f"  {contender.name:20} warmed up with {count:,} messages{'' if is_warm else ', still cold'}", flush=True)
 
 
 def experiments(place: Place, scope: Scope) -> dict[str, Callable[[], Finding]]:
