@@ -4,6 +4,7 @@ import contextlib
 import itertools
 import resource
 import subprocess
+import tempfile
 import threading
 import time
 from pathlib import Path
@@ -118,16 +119,25 @@ def test_a_receipt_is_good_after_a_restart(tmp_path: Path) -> None:
 
 
 def test_a_backlog_is_read_from_disk_after_a_restart(tmp_path: Path) -> None:
-    data = tmp_path / "data"
+    _restart_with_backlog(tmp_path / "data", 3000)
+
+
+@pytest.mark.skipif(not Path("/dev/shm").is_dir(), reason="NOT TESTED: a file system in memory")
+def test_a_file_system_in_memory_can_hold_the_data() -> None:
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:  # it cannot tell whether a read would wait
+        _restart_with_backlog(Path(folder) / "data", 100)
+
+
+def _restart_with_backlog(data: Path, count: int) -> None:
     with running(data) as server, server.client() as client:
         url = client.create_queue(QueueName="jobs")["QueueUrl"]
-        for start in range(0, 3000, 10):
+        for start in range(0, count, 10):
             entries = [{"Id": str(n), "MessageBody": f"{n} " + "x" * 2000} for n in range(start, start + 10)]
             client.send_message_batch(QueueUrl=url, Entries=entries)
         server.stop()
     with running(data) as server, server.client() as client:
         found = drain(client, "jobs")
-        assert sorted(int(message["Body"].split()[0]) for message in found) == list(range(3000))
+        assert sorted(int(message["Body"].split()[0]) for message in found) == list(range(count))
 
 
 def test_sigterm_ends_long_polls_and_loses_nothing(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ Laws
 - An instance belongs to one thread.
 """
 
+import errno
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -87,12 +88,17 @@ class Disk:
         self._open.clear()
 
     def read_now(self, path: str, offset: int, length: int) -> bytes | None:
-        """None when that would have to wait for the disk. Where the system cannot tell, it waits."""
+        """None when that would have to wait for the disk, or when the file system cannot tell. Where the operating
+        system cannot ask, it waits."""
         buffer = bytearray(length)
         try:
             count = os.preadv(self._descriptor(path), [buffer], offset, _NOWAIT)
         except BlockingIOError:
             return None
+        except OSError as problem:
+            if problem.errno not in _CANNOT_TELL:
+                raise
+            return None  # as in memory: such a file system is read by the thread
         return bytes(buffer) if count == length else None
 
     def _descriptor(self, path: str) -> int:
@@ -172,4 +178,5 @@ def _write_all(descriptor: int, data: bytes, offset: int) -> None:
         written += os.pwrite(descriptor, memoryview(data)[written:], offset + written)
 
 
+_CANNOT_TELL = (errno.EOPNOTSUPP, errno.ENOTSUP, errno.EINVAL)
 _NOWAIT = getattr(os, "RWF_NOWAIT", 0)
