@@ -5,7 +5,7 @@ on a stream with work-queue retention, which then removes the message.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 
 from bench.dialects.dialect import Tally, body
 from bench.load import Connection, Conversation, Framing, PeerError
@@ -52,16 +52,24 @@ class Nats:
         while not greeted.startswith(b"PONG"):  # INFO comes unasked, once or twice
             greeted = yield b""
         while True:
-            acknowledged = accepted((yield send))
+            acknowledged = accepted((yield from _ask(send)))
             if b'"seq"' not in acknowledged:
                 raise PeerError(f"not an acknowledgement: {acknowledged[:200]!r}")
             if mode == "cycle":
-                delivery = accepted((yield receive))
+                delivery = accepted((yield from _ask(receive)))
                 if delivery.startswith(b"HMSG"):  # a status: there is nothing now
                     continue
                 answer_to = delivery.split(b" ", 4)[3]
-                accepted((yield b"PUB %b %b 4\r\n+ACK\r\n" % (answer_to, inbox)))
+                accepted((yield from _ask(b"PUB %b %b 4\r\n+ACK\r\n" % (answer_to, inbox))))
             tally.messages += 1
+
+
+def _ask(request: bytes) -> Generator[bytes, bytes, bytes]:
+    """The reply to it. The server also asks, some seconds after the greeting, whether anybody is there."""
+    reply = yield request
+    while reply.startswith(b"PING"):
+        reply = yield b"PONG\r\n"
+    return reply
 
 
 def _manage(connection: Connection, subject: str, request: Mapping[str, object]) -> None:
