@@ -32,7 +32,7 @@ from holdfast.runtime.failpoint import failpoint
 FOLDERS = ("segments", "index", "snapshots", "quarantine", "keys")
 OPEN_MAX = 8  # descriptors kept; each also keeps the space of a file that was removed
 ZEROS_BYTES = 1_048_576  # written at once when a file is filled with zeros
-SYNC_EVERY = 8_388_608  # a large file is synced in steps, so that the log's own syncs do not queue behind all of it
+SYNC_EVERY = 1_048_576  # a large file is synced in steps, so that the log's own syncs do not queue behind all of it
 
 Result = TypeVar("Result")
 _fdatasync: Callable[[int], None] = getattr(os, "fdatasync", os.fsync)
