@@ -1,0 +1,100 @@
+"""What the coordination store knows of a cluster: hosts, disks, and for each shard who may write to it.
+
+    hosts/{host}      where a host can be reached now; leased, so it goes when the host does
+    disks/{disk}      which disk is whose, since when, and how often it was started; never leased
+    shards/{shard}    the configuration that decides who commits; changed only by comparing its revision
+
+Laws
+- A member is a host with the life of its disk: a host that comes back with another disk is not that member.
+- An epoch belongs to one configuration. It grows with every change of primary or members.
+- Ranges follow each other without gaps: each begins where the one before was sealed; only the last is open.
+- A sealed range never changes. Ranges that every snapshot covers may be dropped from the front.
+"""
+
+from enum import StrEnum
+from typing import NewType
+
+import msgspec
+
+from holdfast.core.types import Epoch, Lsn, ShardId
+
+HostId = NewType("HostId", str)
+DiskId = NewType("DiskId", str)
+Life = NewType("Life", int)  # the store's revision when the empty disk was first registered
+
+
+class HostState(StrEnum):
+    UP = "up"
+    DRAINING = "draining"  # gets nothing new, and its shards move away
+
+
+class ShardState(StrEnum):
+    ACTIVE = "active"
+    RECOVERING = "recovering"  # a candidate makes sure of what was acknowledged; nobody serves
+
+
+class Member(msgspec.Struct, frozen=True, gc=False):
+    host: HostId
+    life: Life
+
+
+class HostRecord(msgspec.Struct, frozen=True):
+    disk: DiskId
+    boot: int
+    address: str
+    state: HostState = HostState.UP
+
+
+class DiskRecord(msgspec.Struct, frozen=True):
+    host: HostId
+    life: Life
+    last_boot: int
+    pending_boot: int  # a start that may not have reached the disk; equal to last_boot when none is under way
+
+
+class Range(msgspec.Struct, frozen=True):
+    """Lsns that one configuration wrote."""
+
+    epoch: Epoch
+    members: tuple[Member, ...]
+    start: Lsn
+    end: Lsn | None = None  # None: open
+    end_hash: bytes = b""  # of a sealed range
+
+
+class ShardRecord(msgspec.Struct, frozen=True):
+    epoch: Epoch
+    primary: HostId
+    members: tuple[Member, ...]  # the primary is one of them
+    state: ShardState
+    ranges: tuple[Range, ...]
+    min_members: int
+    losses: int = 0  # how often an operator accepted the loss of data to get the shard back
+
+
+def host_key(host: HostId) -> str:
+    return f"hosts/{host}"
+
+
+def disk_key(disk: DiskId) -> str:
+    return f"disks/{disk}"
+
+
+def shard_key(shard: ShardId) -> str:
+    return f"shards/{shard}"
+
+
+def encode(record: HostRecord | DiskRecord | ShardRecord) -> bytes:
+    return msgspec.json.encode(record)
+
+
+def decode_host(value: bytes) -> HostRecord:
+    return msgspec.json.decode(value, type=HostRecord)
+
+
+def decode_disk(value: bytes) -> DiskRecord:
+    return msgspec.json.decode(value, type=DiskRecord)
+
+
+def decode_shard(value: bytes) -> ShardRecord:
+    return msgspec.json.decode(value, type=ShardRecord)
