@@ -1,14 +1,20 @@
 """What the coordination store knows of a cluster: hosts, disks, and for each shard who may write to it.
 
-    hosts/{host}      where a host can be reached now; leased, so it goes when the host does
-    disks/{disk}      which disk is whose, since when, and how often it was started; never leased
-    shards/{shard}    the configuration that decides who commits; changed only by comparing its revision
+    hosts/{host}         where a host can be reached now; leased, so it goes when the host does
+    disks/{disk}         which disk is whose, since when, and how often it was started; never leased
+    shards/{shard}       the configuration that decides who commits; changed only by comparing its revision
+    assignments/{shard}  which hosts the manager wants to hold the shard; the shard's primary works towards it
+    drains/{host}        an operator wants the host empty; never leased, so a restart does not undo it
+    manager              who manages the cluster now; leased
 
 Laws
 - A member is a host with the life of its disk: a host that comes back with another disk is not that member.
 - An epoch belongs to one configuration. It grows with every change of primary or members.
 - Ranges follow each other without gaps: each begins where the one before was sealed; only the last is open.
 - A sealed range never changes. Ranges that every snapshot covers may be dropped from the front.
+- An assignment is a wish. It says who should be a member, never who is: a primary adds an assigned host as a learner
+  and makes it a member when it has caught up, and lets go of a member that is not assigned once all assigned ones are
+  members. Acting on an old assignment is useless at worst.
 """
 
 from enum import StrEnum
@@ -21,11 +27,6 @@ from holdfast.core.types import Epoch, Lsn, ShardId
 HostId = NewType("HostId", str)
 DiskId = NewType("DiskId", str)
 Life = NewType("Life", int)  # the store's revision when the empty disk was first registered
-
-
-class HostState(StrEnum):
-    UP = "up"
-    DRAINING = "draining"  # gets nothing new, and its shards move away
 
 
 class ShardState(StrEnum):
@@ -42,7 +43,8 @@ class HostRecord(msgspec.Struct, frozen=True):
     disk: DiskId
     boot: int
     address: str
-    state: HostState = HostState.UP
+    zone: str = ""  # what fails together: a rack, a data centre; "" is a zone like any other
+    capacity: int = 100  # how much it can take, relative to the others
 
 
 class DiskRecord(msgspec.Struct, frozen=True):
@@ -72,6 +74,24 @@ class ShardRecord(msgspec.Struct, frozen=True):
     losses: int = 0  # how often an operator accepted the loss of data to get the shard back
 
 
+class Assignment(msgspec.Struct, frozen=True):
+    hosts: tuple[HostId, ...]
+
+
+class Drain(msgspec.Struct, frozen=True):
+    is_done: bool = False  # set by the manager: nothing is assigned to the host or kept by it, it may be switched off
+
+
+class ManagerRecord(msgspec.Struct, frozen=True):
+    """Its revision is the term: whatever a manager writes, it checks that this record is still its own."""
+
+    host: HostId
+    boot: int
+
+
+MANAGER_KEY = "manager"
+
+
 def host_key(host: HostId) -> str:
     return f"hosts/{host}"
 
@@ -84,7 +104,15 @@ def shard_key(shard: ShardId) -> str:
     return f"shards/{shard}"
 
 
-def encode(record: HostRecord | DiskRecord | ShardRecord) -> bytes:
+def assignment_key(shard: ShardId) -> str:
+    return f"assignments/{shard}"
+
+
+def drain_key(host: HostId) -> str:
+    return f"drains/{host}"
+
+
+def encode(record: HostRecord | DiskRecord | ShardRecord | Assignment | Drain | ManagerRecord) -> bytes:
     return msgspec.json.encode(record)
 
 
@@ -98,3 +126,15 @@ def decode_disk(value: bytes) -> DiskRecord:
 
 def decode_shard(value: bytes) -> ShardRecord:
     return msgspec.json.decode(value, type=ShardRecord)
+
+
+def decode_assignment(value: bytes) -> Assignment:
+    return msgspec.json.decode(value, type=Assignment)
+
+
+def decode_drain(value: bytes) -> Drain:
+    return msgspec.json.decode(value, type=Drain)
+
+
+def decode_manager(value: bytes) -> ManagerRecord:
+    return msgspec.json.decode(value, type=ManagerRecord)
