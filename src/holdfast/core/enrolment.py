@@ -1,0 +1,157 @@
+"""Which disk is this? What a start of a host asks its disk and the store before it may take part in anything.
+
+    read identity ▶ store: pending = n+1 ▶ fsync n+1 here ▶ store: last = n+1 ▶ take part
+         │ none, or the store knows better (wiped, cloned, rolled back)
+         └▶ a new disk id, registered as empty; its life is the revision that made its record
+
+Laws
+- A disk is known again only if its own count of starts is the last or the pending one in the store. Each start raises
+  it, so an older copy of a disk stands out. A copy made and put back within one start is not noticed.
+- Only a transaction that was DONE counts. After UNKNOWN the next number is tried, so that two copies of one disk that
+  start at once never share a number; the one that comes second gets a new id.
+- A new id means an empty disk: what lies on it belongs to somebody who is gone, and the shell sets it aside unread.
+- A store that is younger than what this disk has seen was restored from a backup: nobody enrols, an operator decides.
+"""
+
+import struct
+from collections.abc import Generator
+from typing import Any, Final
+
+import google_crc32c
+import msgspec
+
+from holdfast.core.cluster import DiskId, DiskRecord, HostId, Life, decode_disk, disk_key, encode
+from holdfast.core.coordination import Fetch, Fetched, Outcome, Transact
+from holdfast.core.errors import CorruptLog
+from holdfast.core.files import FileOp, List, Read, Work, replace
+from holdfast.core.store import Check, Put, Record, Transaction
+
+# identity: magic 8 bytes | version u32 | length u32 | JSON | CRC-32C of all before
+IDENTITY: Final = "identity"
+MAGIC: Final = b"HFIDENTI"
+VERSION: Final = 1
+_HEAD = struct.Struct("<8sII")
+_CRC = struct.Struct("<I")
+_IDENTITY_MAX: Final = 65_536
+
+Enrolling = Generator[FileOp | Transact | Fetch, Any, "Enrolled"]
+
+
+class StoreRestored(Exception):
+    """The store knows less than this disk has seen of it."""
+
+
+class Identity(msgspec.Struct, frozen=True):
+    cluster: str
+    host: HostId
+    disk: DiskId
+    life: Life
+    boot: int
+    revision: int  # the store was at least here
+
+
+class Enrolled(msgspec.Struct, frozen=True):
+    identity: Identity
+    is_new: bool  # whatever else lies on this disk is not its own
+
+
+def encode_identity(identity: Identity) -> bytes:
+    text = msgspec.json.encode(identity)
+    data = _HEAD.pack(MAGIC, VERSION, len(text)) + text
+    return data + _CRC.pack(google_crc32c.value(data))
+
+
+def decode_identity(data: bytes) -> Identity:
+    if len(data) < _HEAD.size + _CRC.size or google_crc32c.value(data[:-4]) != _CRC.unpack(data[-4:])[0]:
+        raise CorruptLog("the identity file is damaged: whose disk this is, is unknown")
+    magic, version, length = _HEAD.unpack_from(data)
+    if magic != MAGIC or version != VERSION or len(data) != _HEAD.size + length + _CRC.size:
+        raise CorruptLog(f"the identity file is not of version {VERSION}")
+    return msgspec.json.decode(data[_HEAD.size : -4], type=Identity)
+
+
+def enrol(host: HostId, *, cluster: str, fresh: DiskId) -> Enrolling:
+    """Paths are relative to the host's folder. `fresh`: an id that nobody ever had, should one be needed."""
+    held = yield from _read()
+    if held is not None and held.cluster != cluster:
+        raise CorruptLog(f"this disk belongs to the cluster {held.cluster!r}, not to {cluster!r}")
+    desk = _Desk(held.revision if held is not None else 0)
+    if held is not None and held.host == host:
+        raised = yield from desk.raise_boot(held)
+        if raised is not None:
+            return Enrolled(raised, is_new=False)
+    record = yield from desk.register(host, fresh)
+    new = Identity(cluster, host, fresh, Life(record.created), 0, desk.revision)
+    raised = yield from desk.raise_boot(new)
+    assert raised is not None, "nobody else can have used a fresh id"
+    return Enrolled(raised, is_new=True)
+
+
+def _read() -> Work[Identity | None]:
+    if IDENTITY not in (yield List("")):
+        return None
+    return decode_identity((yield Read(IDENTITY, 0, _IDENTITY_MAX)))
+
+
+class _Desk:
+    """Asks the store, one thing at a time."""
+
+    def __init__(self, revision: int) -> None:
+        self.revision = revision  # the highest ever seen
+        self._tokens = 0
+
+    def register(self, host: HostId, fresh: DiskId) -> Generator[FileOp | Transact | Fetch, Any, Record]:
+        """The record of the new disk, whoever's transaction made it: nobody else knows its name."""
+        while (record := (yield from self._fetch(fresh))) is None:
+            empty = DiskRecord(host, Life(0), last_boot=0, pending_boot=0)
+            yield from self._put(fresh, empty, revision=0)
+        return record
+
+    def raise_boot(self, held: Identity) -> Generator[FileOp | Transact | Fetch, Any, Identity | None]:
+        """The identity of this start, durable here and in the store. None: not the disk that the store knows."""
+        while True:
+            record = yield from self._fetch(held.disk)
+            found = decode_disk(record.value) if record is not None else None
+            if record is None or found is None or not _is_known(held, record, found):
+                return None
+            number = found.pending_boot + 1
+            pending = DiskRecord(held.host, held.life, last_boot=found.last_boot, pending_boot=number)
+            if (yield from self._put(held.disk, pending, revision=record.revision)) is Outcome.DONE:
+                break
+        raised = msgspec.structs.replace(held, boot=number, revision=self.revision)
+        yield from replace(IDENTITY, encode_identity(raised))
+        return (yield from self._conclude(raised))
+
+    def _conclude(self, raised: Identity) -> Generator[FileOp | Transact | Fetch, Any, Identity | None]:
+        while True:
+            record = yield from self._fetch(raised.disk)
+            found = decode_disk(record.value) if record is not None else None
+            if record is None or found is None or found.pending_boot != raised.boot:
+                return None
+            if found.last_boot == raised.boot:
+                return raised
+            last = DiskRecord(raised.host, raised.life, last_boot=raised.boot, pending_boot=raised.boot)
+            yield from self._put(raised.disk, last, revision=record.revision)
+
+    def _fetch(self, disk: DiskId) -> Generator[FileOp | Transact | Fetch, Any, Record | None]:
+        self._tokens += 1
+        fetched: Fetched = yield Fetch(self._tokens, disk_key(disk))
+        if fetched.revision < self.revision:
+            raise StoreRestored(f"the store is at revision {fetched.revision} and was at {self.revision} before")
+        self.revision = fetched.revision
+        return fetched.record
+
+    def _put(
+        self, disk: DiskId, record: DiskRecord, *, revision: int
+    ) -> Generator[FileOp | Transact | Fetch, Any, Outcome]:
+        self._tokens += 1
+        key = disk_key(disk)
+        outcome: Outcome = yield Transact(
+            self._tokens, Transaction((Check(key, revision),), (Put(key, encode(record)),))
+        )
+        return outcome
+
+
+def _is_known(held: Identity, record: Record, found: DiskRecord) -> bool:
+    is_same = held.life == record.created and found.host == held.host
+    return is_same and held.boot in (found.last_boot, found.pending_boot)
