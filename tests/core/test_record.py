@@ -50,6 +50,7 @@ u64 = st.integers(0, 2**64 - 1)
 i64 = st.integers(-(2**63), 2**63 - 1)
 digests = st.binary(min_size=16, max_size=16)
 contents = st.binary(max_size=300)
+requests = st.just(b"") | digests
 texts = st.text(max_size=20)
 flags = st.booleans()
 causes = st.sampled_from(Cause)
@@ -65,7 +66,7 @@ configs = st.builds(
     redrive=st.none() | st.builds(Redrive, addresses, u32),
 )
 messages: st.SearchStrategy[Sent | Arrived | Moved] = st.one_of(
-    st.builds(Sent, u64, u64, u64, u32, u32, u32, u64, digests, flags, contents),
+    st.builds(Sent, u64, u64, u64, u32, u32, u32, u64, digests, flags, contents, requests),
     st.builds(Arrived, u64, u64, u64, u32, i64, i64, u32, u64, causes, u32, u64, u64, digests, contents),
     st.builds(Moved, u64, headers, causes, u64, digests, contents),
 )
@@ -81,12 +82,13 @@ facts: st.SearchStrategy[Record] = st.one_of(
         digests,
         flags,
         flags,
+        requests,
     ),
     st.builds(Deleted, u64, u64),
-    st.builds(Changed, u64, u64, i64),
+    st.builds(Changed, u64, u64, i64, requests),
     st.builds(Expired, u64, headers, flags),
     st.builds(Trimmed, u64, u64, u64, u32, u64),
-    st.builds(Purged, u64),
+    st.builds(Purged, u64, requests),
     st.builds(Configured, u64, configs),
     st.builds(Dropped, u64),
     st.builds(Departed, u64, headers, flags, u32, addresses, u64, causes),

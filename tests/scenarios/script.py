@@ -198,11 +198,12 @@ class Script:
             "restart": self.restart,
             "send": self.send,
             "receive": self.receive,
+            "watch": lambda w: self.ask(w, c.Watch(self.on(w).lane), show_watched, wait_s=w.number("wait")),
             "delete": self.delete,
             "change": self.change,
             "cancel": self.cancel,
             "forge": self.forge,
-            "purge": lambda w: self.ask(w, c.Purge(self.on(w).lane, self.on(w).name), show_ok),
+            "purge": lambda w: self.ask(w, c.Purge(self.on(w).lane, self.on(w).name, request_of(w)), show_ok),
             "count": lambda w: self.ask(w, c.Count(self.on(w).lane), show_counts, wants=w.text("show")),
             "peek": self.peek,
             "move": self.move,
@@ -352,6 +353,7 @@ class Script:
             words.text("id"),
             words.maybe("delay"),
             words.maybe("ttl"),
+            request_of(words),
         )
         times, wants = words.number("times", 1), words.text("show")
         output: list[str] = []
@@ -362,7 +364,8 @@ class Script:
     def receive(self, words: Words) -> list[str]:
         queue = self.on(words)
         times, wants, wait_s = words.number("times", 1), words.text("show"), words.number("wait")
-        command = c.Receive(queue.lane, words.number("max", 1), words.maybe("timeout"), words.text("attempt"))
+        asked = (words.number("max", 1), words.maybe("timeout"), words.text("attempt"), request_of(words))
+        command = c.Receive(queue.lane, *asked)
         output: list[str] = []
         for _ in range(times):
             output += self.ask(words, command, show_delivery, wants=wants, wait_s=wait_s)
@@ -379,7 +382,7 @@ class Script:
     def change(self, words: Words) -> list[str]:
         queue = self.on(words)
         receipt = receipts.decode(self.handles[words.plain[0]], KEY, lane=queue.lane)
-        command = c.ChangeVisibility(queue.lane, receipt, words.number("timeout"))
+        command = c.ChangeVisibility(queue.lane, receipt, words.number("timeout"), request_of(words))
 
         def show(script: Script, asked: Asked, _: Any) -> list[str]:
             lease = script.world.node(asked.queue.shard).shard.lanes[queue.lane].leases[receipt.seq]
@@ -467,6 +470,13 @@ class Script:
 # --- printing -----------------------------------------------------------------------------------------
 
 
+def request_of(words: Words) -> c.Request | None:
+    """`request=NAME age=SECONDS`: asked under this id, for the first time so long ago."""
+    if not words.has("request"):
+        return None
+    return c.Request(words.text("request").encode().rjust(16), words.number("age") * SECOND)
+
+
 def seconds(instant: int) -> str:
     whole, rest = divmod(instant, SECOND)
     return str(whole) if not rest else f"{instant / SECOND:g}"
@@ -488,6 +498,10 @@ def tally(lines: list[str]) -> list[str]:
 
 def show_ok(_: Script, __: Asked, ___: Any) -> list[str]:
     return ["ok"]
+
+
+def show_watched(_: Script, __: Asked, watched: c.Watched) -> list[str]:
+    return [f"{watched.visible} to receive" if watched.visible else "nothing"]
 
 
 def show_counts(_: Script, asked: Asked, counts: Counts) -> list[str]:

@@ -2,11 +2,12 @@
 
 On disk a record is
 
-    u32 length of what follows | u8 type | clear part | sealed part
+    u32 length of what follows | u8 type | [request 16] | clear part | sealed part
 
 Only Sent, Arrived and Moved have a sealed part: the message's content, encrypted alone with nonce
 epoch(32) ‖ lsn(64) and type + clear part as associated data, so that one message can be read and
 verified without its neighbours. All other records hold numbers only; the frame's checksum covers them.
+A request id is there if the highest bit of the type is set: only in Sent, Received, Changed and Purged.
 Laws: decode(encode(r)) == r; unknown types and wrong lengths are refused with ValueError.
 """
 
@@ -74,6 +75,7 @@ _PAIR = struct.Struct("<BQQ")
 _LANE = struct.Struct("<BQ")
 _DEPARTED = struct.Struct("<BQBIQQB")
 _REPEAT, _FINAL = 1, 2
+_REQUESTED, _REQUEST_BYTES = 0x80, 16
 
 SENT, ARRIVED, MOVED = 1, 2, 3
 RECEIVED, DELETED, CHANGED, EXPIRED, TRIMMED, PURGED, CONFIGURED, DROPPED = 4, 5, 6, 7, 8, 9, 10, 11
@@ -100,11 +102,15 @@ def encode(record: Record, epoch: Epoch, lsn: Lsn, *, cipher: Cipher) -> bytes:
             record.digest,
             record.is_aside,
         )
+        if record.request:
+            clear = _with_request(clear, record.request)
         sealed = cipher.seal(epoch, lsn, record.content, clear)
         return _LENGTH.pack(len(clear) + len(sealed)) + clear + sealed
     clear = _ENCODERS[type(record)](record)
     if isinstance(record, Arrived | Moved):
         clear += cipher.seal(epoch, lsn, record.content, clear)
+    elif isinstance(record, Received | Changed | Purged) and record.request:
+        clear = _with_request(clear, record.request)
     return _LENGTH.pack(len(clear)) + clear
 
 
@@ -114,6 +120,8 @@ def decode(data: bytes | memoryview) -> Record:
     try:
         if tag == SENT:
             return Sent(*(*_SENT.unpack_from(data)[1:], b""))
+        if tag & _REQUESTED:
+            return _decode_requested(data)
         decoder = _DECODERS.get(tag)
         if decoder is not None:
             return decoder(data)
@@ -134,6 +142,8 @@ def decode_message(data: bytes, epoch: Epoch, lsn: Lsn, *, cipher: Cipher) -> Me
 
 def clear_bytes(tag: int) -> int:
     """Length of a message's clear part."""
+    if tag == SENT | _REQUESTED:
+        return _REQUEST_BYTES + _SENT.size
     return {SENT: _SENT.size, ARRIVED: _ARRIVED.size, MOVED: _MOVED.size + _HEADER.size}[tag]
 
 
@@ -159,6 +169,21 @@ def unpack_header(data: bytes | bytearray | memoryview, offset: int) -> Header:
 
 
 HEADER_BYTES = _HEADER.size
+
+
+def _with_request(clear: bytes, request: bytes) -> bytes:
+    assert len(request) == _REQUEST_BYTES, "a request id has 16 bytes"
+    return bytes((clear[0] | _REQUESTED,)) + request + clear[1:]
+
+
+def _decode_requested(data: bytes | memoryview) -> Record:
+    """Decoders do not look at the type: the byte before the rest takes its place."""
+    tag, request = data[0] & ~_REQUESTED, bytes(data[1 : 1 + _REQUEST_BYTES])
+    if tag == SENT:
+        return Sent(*(*_SENT.unpack_from(data, _REQUEST_BYTES)[1:], b"", request))
+    if tag not in (RECEIVED, CHANGED, PURGED) or len(request) < _REQUEST_BYTES:
+        raise ValueError(f"unknown record type {data[0]}")
+    return msgspec.structs.replace(_DECODERS[tag](data[_REQUEST_BYTES:]), request=request)
 
 
 def _encode_arrived(record: Arrived) -> bytes:

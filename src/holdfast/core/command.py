@@ -20,6 +20,13 @@ from holdfast.core.types import (
 )
 
 
+class Request(msgspec.Struct, frozen=True, gc=False):
+    """Names what a front-end asks for, so that it can ask again: whoever carried it out gives the first answer."""
+
+    id: bytes  # 16 bytes, never used for anything else
+    age: int = 0  # microseconds since it was first asked; 0: now
+
+
 class Send(msgspec.Struct, frozen=True, gc=False):
     lane: LaneId
     body: bytes  # as the client sent it: hashed for content-based deduplication, never stored
@@ -29,6 +36,7 @@ class Send(msgspec.Struct, frozen=True, gc=False):
     deduplication_id: str = ""
     delay_s: int | None = None
     time_to_live_s: int | None = None
+    request: Request | None = None
 
 
 class Receive(msgspec.Struct, frozen=True, gc=False):
@@ -36,6 +44,13 @@ class Receive(msgspec.Struct, frozen=True, gc=False):
     count_max: int = 1
     visibility_timeout_s: int | None = None
     attempt_id: str = ""
+    request: Request | None = None
+
+
+class Watch(msgspec.Struct, frozen=True, gc=False):
+    """Is there something to receive? Takes nothing; may wait for it, like a receive."""
+
+    lane: LaneId
 
 
 class Delete(msgspec.Struct, frozen=True, gc=False):
@@ -47,11 +62,13 @@ class ChangeVisibility(msgspec.Struct, frozen=True, gc=False):
     lane: LaneId
     receipt: Receipt
     timeout_s: int
+    request: Request | None = None
 
 
 class Purge(msgspec.Struct, frozen=True, gc=False):
     lane: LaneId
     name: str  # of the queue, for the error text
+    request: Request | None = None
 
 
 class Configure(msgspec.Struct, frozen=True, gc=False):
@@ -136,6 +153,7 @@ class Compact(msgspec.Struct, frozen=True, gc=False):
 Command = (
     Send
     | Receive
+    | Watch
     | Delete
     | ChangeVisibility
     | Purge
@@ -173,6 +191,10 @@ class Delivered(msgspec.Struct, frozen=True, gc=False):
 
 class Delivery(msgspec.Struct, frozen=True, gc=False):
     messages: tuple[Delivered, ...]
+
+
+class Watched(msgspec.Struct, frozen=True, gc=False):
+    visible: int  # about so many can be received now; 0: none
 
 
 class Done(msgspec.Struct, frozen=True, gc=False):
@@ -213,9 +235,10 @@ class ArriveReply(msgspec.Struct, frozen=True, gc=False):
     is_refused: bool
 
 
-Answer = Accepted | Delivery | Done | Counts | PeekReply | MoveStatus | MovesReply | ArriveReply
+Answer = Accepted | Delivery | Watched | Done | Counts | PeekReply | MoveStatus | MovesReply | ArriveReply
 
 EMPTY_DELIVERY = Delivery(())
+NOTHING_VISIBLE = Watched(0)
 DONE = Done()
 
 

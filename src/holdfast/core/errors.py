@@ -6,7 +6,8 @@ HoldfastError
 ├── RequestError             answered by AWS everywhere, though the model does not name it
 │   ├── InvalidParameterValue, MissingParameter
 ├── ServiceUnavailable       ours: retry, nothing was done (HTTP 503)
-│   ├── Overloaded, NoRoom, NotPrimary
+│   ├── Overloaded, NoRoom, NotPrimary, LaneDraining
+├── OutcomeUnknown           ours: it may have been done, or not; a retry may do it twice (HTTP 500)
 └── CorruptLog               the disk lied; the host stops and names the range
 """
 
@@ -190,7 +191,26 @@ class NoRoom(ServiceUnavailable):
 
 
 class NotPrimary(ServiceUnavailable):
+    """`host` leads it in `epoch`, as far as this one knows; "": it does not know."""
+
     text = "This host does not lead the shard of that queue."
+
+    def __init__(self, message: str = "", *, host: str = "", epoch: int = 0) -> None:
+        super().__init__(message)
+        self.host = host
+        self.epoch = epoch
+
+
+class LaneDraining(ServiceUnavailable):
+    text = "This part of the queue takes no new messages any more. Another one does."
+
+
+class OutcomeUnknown(HoldfastError):
+    """The request was given to a host that did not answer in time."""
+
+    code = "InternalFailure"
+    query_code = "InternalFailure"
+    text = "It is not known whether the request was carried out. Retry it."
 
 
 class CorruptLog(HoldfastError):

@@ -49,7 +49,8 @@ def decide_change(lane: Lane, command: ChangeVisibility, moment: Moment) -> tupl
             f"for the message is beyond the limit [{VISIBILITY_MAX_S} seconds]."
         )
     until = on_grid(moment.now + timeout_s * SECOND) if timeout_s else Instant(0)
-    return (Changed(lane.lane, receipt.seq, until),), DONE
+    request = command.request.id if command.request is not None else b""
+    return (Changed(lane.lane, receipt.seq, until, request),), DONE
 
 
 def _check_identity(receipt: Receipt, epoch: int, lsn: int) -> None:

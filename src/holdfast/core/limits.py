@@ -37,6 +37,10 @@ PEEK_MAX: Final = 100  # messages one peek shows
 PEEKS_MAX: Final = 256  # peeks that wait for headers and remember how far they came
 REPLIES_MAX: Final = 100_000  # replies that wait for the disk before commands are refused
 
+# Retries
+REQUEST_WINDOW: Final = MINUTE  # a request id is remembered this long: longer than any front-end goes on retrying
+REQUESTS_MAX: Final = 262_144  # request ids a shard remembers (about 60 MiB); older retries are refused
+
 # Time
 TIMER_STEP: Final = 50_000  # timers fire on this grid; leases are rounded up to it, never down
 TICK_INTERVAL: Final = SECOND  # how often a shard looks at retention, move tasks and its idle log

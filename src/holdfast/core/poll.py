@@ -8,14 +8,14 @@ from typing import Any
 
 import msgspec
 
-from holdfast.core.command import Receive
+from holdfast.core.command import Receive, Watch
 from holdfast.core.limits import WAITERS_MAX
 from holdfast.core.types import Instant, LaneId
 
 
 class Waiter(msgspec.Struct, frozen=True):
     token: Any
-    command: Receive
+    command: Receive | Watch
     until: Instant
 
 

@@ -20,6 +20,7 @@ import msgspec
 
 from holdfast.core.command import (
     EMPTY_DELIVERY,
+    NOTHING_VISIBLE,
     Answer,
     Arrive,
     Command,
@@ -29,6 +30,7 @@ from holdfast.core.command import (
     Receive,
     Send,
     Tick,
+    Watch,
 )
 from holdfast.core.errors import HoldfastError, NoRoom, Overloaded
 from holdfast.core.files import FileOp
@@ -71,6 +73,11 @@ class _Place(msgspec.Struct, frozen=True):
 
     several: _Several
     index: int
+
+
+def _is_empty(answer: Outcome) -> bool:
+    """Worth waiting for something better."""
+    return answer is EMPTY_DELIVERY or answer is NOTHING_VISIBLE
 
 
 class Primary:
@@ -139,10 +146,10 @@ class Primary:
         answer = self._execute(command)
         if isinstance(answer, Need):
             self._needing.setdefault(answer, []).append((command, token, wait_s))
-        elif answer is EMPTY_DELIVERY and wait_s and isinstance(command, Receive):
+        elif wait_s and isinstance(command, Receive | Watch) and _is_empty(answer):
             self._park(command, token, wait_s)
         else:
-            self._reply(token, answer, is_local=isinstance(command, Receive) and self._is_local(command))
+            self._reply(token, answer, is_local=isinstance(command, Receive | Watch) and self._is_local(command))
 
     def _execute(self, command: Command) -> Answer | HoldfastError | Need:
         try:
@@ -171,7 +178,7 @@ class Primary:
         if not has_room:
             raise NoRoom
 
-    def _is_local(self, command: Receive) -> bool:
+    def _is_local(self, command: Receive | Watch) -> bool:
         """FIFO and at-most-once receives must survive a fail-over, so they wait for every member; others do not."""
         lane = self.shard.lanes.get(command.lane)
         return lane is not None and not (lane.is_fifo or lane.config.at_most_once)
@@ -194,7 +201,7 @@ class Primary:
 
     # Long polls
 
-    def _park(self, command: Receive, token: Any, wait_s: int) -> None:
+    def _park(self, command: Receive | Watch, token: Any, wait_s: int) -> None:
         waiter = Waiter(token, command, Instant(self.shard.now + wait_s * SECOND))
         if not self.polls.add(waiter):
             self._reply(token, Overloaded())
@@ -235,7 +242,7 @@ class Primary:
         if isinstance(answer, Need):
             self._needing.setdefault(answer, [])
             return False
-        if answer is EMPTY_DELIVERY:
+        if _is_empty(answer):
             lane = self.shard.lanes[waiter.command.lane]
             if lane.count and lane.newest > self.committed:
                 self.shard.stirred[waiter.command.lane] = None  # look again when that is committed
@@ -259,7 +266,7 @@ class Primary:
                 self._ticked = own
                 self._look_after_lanes()
             for waiter in self.polls.expired(self.shard.now):
-                self._finish(waiter, EMPTY_DELIVERY)
+                self._finish(waiter, NOTHING_VISIBLE if type(waiter.command) is Watch else EMPTY_DELIVERY)
         if self.shard.stirred:
             self._open(own, wall)
             self._serve_waiters()

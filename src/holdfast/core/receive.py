@@ -19,6 +19,7 @@ from holdfast.core.moment import Moment
 from holdfast.core.outbox import Departures, dead_letter_target
 from holdfast.core.queue import Candidate
 from holdfast.core.record import NO_DIGEST, Expired, Received, Record
+from holdfast.core.requests import Handed
 from holdfast.core.types import Cause, Group, Header, Instant, Seq
 from holdfast.core.wheel import on_grid
 
@@ -40,14 +41,15 @@ def decide_receive(
     timeout_s = config.visibility_timeout_s if command.visibility_timeout_s is None else command.visibility_timeout_s
     until = on_grid(moment.now + timeout_s * SECOND) if timeout_s else moment.now
     attempt = attempt_digest(command.attempt_id) if command.attempt_id and lane.is_fifo else NO_DIGEST
+    request = command.request.id if command.request is not None else b""
     if attempt != NO_DIGEST and (seqs := _repeatable(lane, attempt, moment.now)):
-        return _repeat(lane, seqs, attempt, until=until)
+        return _repeat(lane, seqs, attempt, until=until, request=request)
     if lane.in_flight >= IN_FLIGHT_MAX and not lane.is_fifo:
         raise OverLimit(f"Too many messages are in flight: the limit is {IN_FLIGHT_MAX}. Delete messages first.")
     if not lane.count:
         return (), EMPTY_DELIVERY
     if (heads := _plain_heads(lane, command.count_max, moment)) and attempt == NO_DIGEST:
-        received = Received(lane.lane, until, moment.wall, tuple(heads), ())
+        received = Received(lane.lane, until, moment.wall, tuple(heads), (), request=request)
         return (received,), Delivery(tuple([Delivered(head, 1, head.count + 1, moment.wall) for head in heads]))
     picked = _pick(lane, command.count_max, moment, departures)
     if isinstance(picked, Need):
@@ -56,8 +58,9 @@ def decide_receive(
     if not taken:
         return tuple(put_away), EMPTY_DELIVERY
     received = _received(lane, taken, put_away, until=until, moment=moment, is_passing=is_passing)
-    if attempt != NO_DIGEST or config.at_most_once:
-        received = msgspec.structs.replace(received, attempt=attempt, is_final=config.at_most_once)
+    if attempt != NO_DIGEST or config.at_most_once or request:
+        is_final = config.at_most_once
+        received = msgspec.structs.replace(received, attempt=attempt, is_final=is_final, request=request)
     messages = tuple([_delivered(candidate, moment) for candidate in taken])
     return (*put_away, received), Delivery(messages)
 
@@ -178,16 +181,28 @@ def _repeatable(lane: Lane, attempt: bytes, now: Instant) -> tuple[Seq, ...]:
 
 
 def _repeat(
-    lane: Lane, seqs: tuple[Seq, ...], attempt: bytes, *, until: Instant
+    lane: Lane, seqs: tuple[Seq, ...], attempt: bytes, *, until: Instant, request: bytes
 ) -> tuple[tuple[Record, ...], Delivery]:
-    messages = []
-    for seq in seqs:
-        lease = lane.leases[seq]
-        header = lease.header(seq)
-        messages.append(Delivered(header, lease.number, lease.count, lease.first_wall))
+    messages = tuple([_as_held(lane, seq) for seq in seqs])
     wall = messages[0].first_wall
-    record = Received(lane.lane, until, wall, (), seqs, attempt=attempt, is_repeat=True)
-    return (record,), Delivery(tuple(messages))
+    record = Received(lane.lane, until, wall, (), seqs, attempt=attempt, is_repeat=True, request=request)
+    return (record,), Delivery(messages)
+
+
+def _as_held(lane: Lane, seq: Seq) -> Delivered:
+    lease = lane.leases[seq]
+    return Delivered(lease.header(seq), lease.number, lease.count, lease.first_wall)
+
+
+def delivery_again(lane: Lane, handed: Handed) -> Delivery | None:
+    """What is still in the hands of the receive that was asked for before; None: nothing, it may receive anew."""
+    leases = lane.leases
+    held = [
+        seq
+        for seq, number in handed
+        if (lease := leases.get(seq)) is not None and lease.until and lease.number == number
+    ]
+    return Delivery(tuple([_as_held(lane, seq) for seq in held])) if held else None
 
 
 def _seq(header: Header) -> Seq:

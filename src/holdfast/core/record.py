@@ -1,4 +1,7 @@
-"""Records: decided facts. Everything chosen is inside; `apply` only carries it out. Their bytes: codec.py."""
+"""Records: decided facts. Everything chosen is inside; `apply` only carries it out. Their bytes: codec.py.
+
+A `request` is the id of the request that made the record, 16 bytes, or empty (requests.py).
+"""
 
 import msgspec
 
@@ -31,6 +34,7 @@ class Sent(msgspec.Struct, frozen=True, gc=False):
     digest: bytes  # of the deduplication id in its scope; 16 zero bytes: none
     is_aside: bool
     content: bytes
+    request: bytes = b""
 
 
 class Arrived(msgspec.Struct, frozen=True, gc=False):
@@ -76,6 +80,7 @@ class Received(msgspec.Struct, frozen=True, gc=False):
     attempt: bytes = NO_DIGEST  # digest of a ReceiveRequestAttemptId
     is_repeat: bool = False  # the same attempt asked again: leases start anew, nothing is counted
     is_final: bool = False  # at-most-once queue: handing out removes
+    request: bytes = b""
 
 
 class Deleted(msgspec.Struct, frozen=True, gc=False):
@@ -87,6 +92,7 @@ class Changed(msgspec.Struct, frozen=True, gc=False):
     lane: LaneId
     seq: Seq
     until: Instant
+    request: bytes = b""
 
 
 class Expired(msgspec.Struct, frozen=True, gc=False):
@@ -110,6 +116,7 @@ class Trimmed(msgspec.Struct, frozen=True, gc=False):
 
 class Purged(msgspec.Struct, frozen=True, gc=False):
     lane: LaneId
+    request: bytes = b""
 
 
 class Configured(msgspec.Struct, frozen=True, gc=False):

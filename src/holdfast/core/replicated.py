@@ -16,6 +16,7 @@ from holdfast.core.lane import Lane
 from holdfast.core.lease import Attempt
 from holdfast.core.limits import MOVE_TASKS_KEPT
 from holdfast.core.outbox import Inbox, Outbox, entry_of
+from holdfast.core.requests import Requests
 from holdfast.core.task import Task, owner_of
 from holdfast.core.types import (
     Cause,
@@ -46,6 +47,7 @@ class Replicated:
         self.lanes: dict[LaneId, Lane] = {}
         self.outboxes: dict[ShardId, Outbox] = {}
         self.inboxes: dict[ShardId, Inbox] = {}
+        self.requests = Requests()
         # follows from the above
         self.stirred: dict[LaneId, None] = {}  # watched lanes where something may have become visible
         self.chores: dict[LaneId, None] = {}  # lanes that Tick has to look at
@@ -61,7 +63,7 @@ class Replicated:
             r.Changed: self._apply_changed,
             r.Expired: self._apply_expired,
             r.Trimmed: self._apply_trimmed,
-            r.Purged: lambda x: self.lanes[x.lane].purge(self.now),
+            r.Purged: self._apply_purged,
             r.Configured: self._apply_configured,
             r.Dropped: self._apply_dropped,
             r.Departed: self._apply_departed,
@@ -143,6 +145,8 @@ class Replicated:
             if lane.dedup is None:
                 lane.dedup = Dedup()
             lane.dedup.add(record.digest, now, epoch=self.epoch, lsn=self.lsn, seq=record.seq)
+        if record.request:
+            self.requests.note_accepted(record.request, now, epoch=self.epoch, lsn=self.lsn, seq=record.seq)
         self._added(lane, header)
 
     def _apply_arrived(self, record: r.Arrived) -> None:
@@ -183,6 +187,7 @@ class Replicated:
                 lane.hold_on(seq, until=until, now=now)
                 if record.until <= now:
                     lane.change(seq, until=now, now=now)
+            self._note_handed(lane, record)
             self._stir(lane)
             self.set_alarm(lane)
             return
@@ -197,6 +202,7 @@ class Replicated:
             lane.attempts = own(lane.attempts)
             lane.attempts.pop(attempt, None)
             lane.attempts[attempt] = Attempt(now, seqs)
+        self._note_handed(lane, record)
         if record.is_final or record.until <= now:
             for seq in (*(header.seq for header in record.fresh), *record.again):
                 if record.is_final:
@@ -207,6 +213,11 @@ class Replicated:
         if until < lane.alarm:
             self.set_alarm(lane)
 
+    def _note_handed(self, lane: Lane, record: r.Received) -> None:
+        if record.request and not record.is_final:
+            seqs = (*(header.seq for header in record.fresh), *record.again)
+            self.requests.note_handed(record.request, self.now, [(seq, lane.leases[seq].number) for seq in seqs])
+
     def _apply_deleted(self, record: r.Deleted) -> None:
         lane = self.lanes[record.lane]
         lane.remove_leased(record.seq, self.now)
@@ -216,6 +227,8 @@ class Replicated:
     def _apply_changed(self, record: r.Changed) -> None:
         lane = self.lanes[record.lane]
         lane.change(record.seq, until=record.until, now=self.now)
+        if record.request:
+            self.requests.note_done(record.request, self.now)
         self._stir(lane)
         self.set_alarm(lane)
 
@@ -228,6 +241,11 @@ class Replicated:
         lane.count -= record.count
         lane.bytes -= record.size
         self.set_alarm(lane)
+
+    def _apply_purged(self, record: r.Purged) -> None:
+        self.lanes[record.lane].purge(self.now)
+        if record.request:
+            self.requests.note_done(record.request, self.now)
 
     def _apply_configured(self, record: r.Configured) -> None:
         lane = self.lanes.get(record.lane)

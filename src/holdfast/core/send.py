@@ -45,6 +45,7 @@ def decide_send(
         digest,
         is_aside,
         command.content,
+        command.request.id if command.request is not None else b"",
     )
     accepted = Accepted(moment.epoch, moment.lsn, seq)
     if target is None:

@@ -17,9 +17,10 @@ from holdfast.core.limits import STRETCH_BITS, TICK_WORK, WINDOW_TOTAL
 from holdfast.core.moment import Moment
 from holdfast.core.outbox import Departures
 from holdfast.core.peek import Looks
-from holdfast.core.receive import decide_receive
+from holdfast.core.receive import decide_receive, delivery_again
 from holdfast.core.redrive import decide_arrive, decide_cancel, decide_compact, decide_settle, decide_start, status_of
 from holdfast.core.replicated import Replicated
+from holdfast.core.requests import Requests
 from holdfast.core.send import decide_send
 from holdfast.core.types import Epoch, Header, Instant, LaneId, Lsn, Seq, ShardId, WallMs
 from holdfast.core.upkeep import decide_purge, decide_upkeep, has_chores
@@ -36,9 +37,10 @@ class Shard(Replicated):
         self._rules: dict[type, Callable[[Any, Moment], Decision | c.Need]] = {
             c.Send: self._send,
             c.Receive: self._receive,
+            c.Watch: self._watch,
             c.Delete: lambda x, _: decide_delete(self._lane(x.lane), x, self._found.pop(x.lane, {})),
-            c.ChangeVisibility: lambda x, m: decide_change(self._lane(x.lane), x, m),
-            c.Purge: lambda x, m: decide_purge(self._lane(x.lane), x, m),
+            c.ChangeVisibility: lambda x, m: self._done_before(x, m) or decide_change(self._lane(x.lane), x, m),
+            c.Purge: lambda x, m: self._done_before(x, m) or decide_purge(self._lane(x.lane), x, m),
             c.Configure: self._configure,
             c.Drop: lambda x, _: ((r.Dropped(self._lane(x.lane).lane),), c.DONE),
             c.Tick: self._tick,
@@ -67,17 +69,37 @@ class Shard(Replicated):
             raise QueueDoesNotExist
         return lane
 
+    def _done_before(self, command: c.Send | c.ChangeVisibility | c.Purge, moment: Moment) -> Decision | None:
+        """The first answer, if this request was carried out already."""
+        known = self.requests.find(command.request, moment.now) if command.request is not None else None
+        return None if known is None or isinstance(known, list) else ((), known)
+
     def _send(self, command: c.Send, moment: Moment) -> Decision:
         lane = self.lanes.get(command.lane)
         if lane is None:
             raise QueueDoesNotExist
+        if command.request is not None and (before := self._done_before(command, moment)) is not None:
+            return before
         return decide_send(lane, command, moment, self._departures.begin())
 
     def _receive(self, command: c.Receive, moment: Moment) -> Decision | c.Need:
         lane = self.lanes.get(command.lane)
         if lane is None:
             raise QueueDoesNotExist
+        if command.request is not None and (handed := self.requests.find(command.request, moment.now)) is not None:
+            again = delivery_again(lane, handed) if isinstance(handed, list) else None
+            if again is not None:
+                return (), again
         return decide_receive(lane, command, moment, self._departures.begin())
+
+    def _watch(self, command: c.Watch, moment: Moment) -> Decision | c.Need:
+        """A receive that is decided and not carried out."""
+        lane = self._lane(command.lane)
+        decided = decide_receive(lane, c.Receive(command.lane), moment, self._departures.begin())
+        if isinstance(decided, c.Need):
+            return decided
+        found = len(decided[1].messages)
+        return (), c.Watched(max(found, lane.counts(moment.now).visible)) if found else c.NOTHING_VISIBLE
 
     def _configure(self, command: c.Configure, _: Moment) -> Decision:
         lane = self.lanes.get(command.lane)
@@ -192,7 +214,7 @@ class Shard(Replicated):
         outboxes = state.dump_boxes(self.outboxes)
         inboxes = state.dump_inboxes(self.inboxes)
         numbers = (state.VERSION, self.shard, self.lsn, self.epoch, self.now, self.wall)
-        return state.encode(state.ShardState(*numbers, lanes, outboxes, inboxes))
+        return state.encode(state.ShardState(*numbers, lanes, outboxes, inboxes, *self.requests.dump(self.now)))
 
     @classmethod
     def restore(cls, data: bytes) -> "Shard":
@@ -202,6 +224,7 @@ class Shard(Replicated):
         shard.now, shard.wall = Instant(stored.now), WallMs(stored.wall)
         shard.outboxes.update(state.restore_boxes(stored.outboxes))
         shard.inboxes = state.restore_inboxes(stored.inboxes)
+        shard.requests = Requests.restore(stored.horizon, stored.requests)
         for lane_state in stored.lanes:
             lane = state.restore_lane(lane_state, shard.now)
             shard.lanes[lane.lane] = lane

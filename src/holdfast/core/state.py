@@ -1,7 +1,8 @@
 """A shard's replicated state as bytes, for snapshots and for comparing two shards.
 
 Canonical: equal states give equal bytes. Windows, timers, heaps and group tables are not in it; they follow from it.
-Layout: MessagePack of ShardState (arrays, fields in the order below), version first.
+Layout: MessagePack of ShardState (arrays, fields in the order below), version first. Version 1 lacks what has a
+default here.
 """
 
 from array import array
@@ -18,8 +19,10 @@ from holdfast.core.outbox import Entry, Inbox, Outbox
 from holdfast.core.task import Task
 from holdfast.core.tenants import Tenants
 from holdfast.core.types import Cause, Group, Header, Instant, LaneConfig, LaneId, Seq, ShardId
+from holdfast.core.wheel import NEVER
 
-VERSION = 1
+VERSION = 2
+_READABLE = (1, VERSION)
 
 
 class BacklogState(msgspec.Struct, array_like=True):
@@ -65,6 +68,8 @@ class ShardState(msgspec.Struct, array_like=True):
     lanes: list[LaneState]
     outboxes: list[tuple[int, int, list[Entry]]]
     inboxes: list[tuple[int, int, list[int]]]
+    horizon: int = -NEVER  # of the requests
+    requests: list[tuple[bytes, bytes]] = []
 
 
 _encoder = msgspec.msgpack.Encoder()
@@ -80,7 +85,7 @@ def decode(data: bytes) -> ShardState:
         state = _decoder.decode(data)
     except msgspec.DecodeError as problem:
         raise ValueError(f"this state cannot be read: {problem}") from problem
-    if state.version != VERSION:
+    if state.version not in _READABLE:
         raise ValueError(f"state of version {state.version}; this program reads version {VERSION}")
     return state
 

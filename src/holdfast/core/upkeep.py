@@ -99,4 +99,4 @@ def _expire_by_deadline(lane: Lane, moment: Moment, departures: Departures) -> l
 def decide_purge(lane: Lane, command: Purge, moment: Moment) -> tuple[tuple[Record, ...], Done]:
     if lane.config.is_strict and moment.now - lane.purged < PURGE_INTERVAL:
         raise PurgeQueueInProgress(f"Only one PurgeQueue operation on {command.name} is allowed every 60 seconds.")
-    return (Purged(lane.lane),), DONE
+    return (Purged(lane.lane, command.request.id if command.request is not None else b""),), DONE
