@@ -74,6 +74,13 @@ class ShardRecord(msgspec.Struct, frozen=True):
     losses: int = 0  # how often an operator accepted the loss of data to get the shard back
 
 
+def first_record(members: tuple[Member, ...], *, min_members: int) -> ShardRecord:
+    """A shard that does not exist yet: as after the fail-over of an empty one, the first member makes sure of nothing
+    and serves. The range before the first is open, empty and of epoch 0, in which nobody ever wrote."""
+    before = Range(Epoch(0), members, Lsn(1))
+    return ShardRecord(Epoch(1), members[0].host, members, ShardState.RECOVERING, (before,), min_members)
+
+
 class Assignment(msgspec.Struct, frozen=True):
     hosts: tuple[HostId, ...]
 

@@ -6,11 +6,13 @@ Laws
 - Of one boot, a heartbeat with a lower number is older and ignored.
 """
 
+from collections.abc import Collection
 from enum import StrEnum
 
 import msgspec
 
 from holdfast.core.cluster import DiskId, HostId, Life
+from holdfast.core.limits import STANDBYS
 from holdfast.core.types import Epoch, Lsn, ShardId
 
 
@@ -45,4 +47,18 @@ class Heartbeat(msgspec.Struct, frozen=True):
     shards: tuple[ShardReport, ...] = ()
     disk_bytes: int = 0
     disk_bytes_free: int = 0
+    manager_silence_us: int = 0  # since it last heard a heartbeat of the manager
     busy_permille: int = 0  # how much of its time the loop was working, smoothed over seconds
+
+
+def audience_of(host: HostId, hosts: Collection[HostId], manager: HostId | None) -> list[HostId]:
+    """Who should get the heartbeats of `host`: the manager and its standbys, which are the next in the order of names.
+
+    The manager's own go to everybody, and everybody's to everybody while there is none. `host` itself is among them if
+    it listens, and hears itself without a wire.
+    """
+    names = sorted(hosts)
+    if manager not in names or host == manager:
+        return names
+    at = names.index(manager)
+    return sorted((names[at:] + names[:at])[: STANDBYS + 1])

@@ -86,3 +86,36 @@ BUCKETS_MAX: Final = 100_000  # buckets that are not empty; a new one waits unti
 
 # Metadata
 STORE_EVENTS_KEPT: Final = 10_000  # revisions that a watcher may lag behind before it has to read everything again
+
+# Managers: talking to the store
+ASKS_MAX: Final = 64  # keys one machine writes at once; a change of configuration that finds no room comes a turn later
+ASK_PATIENCE: Final = 2 * SECOND  # a store that has not answered by then is asked what became of it
+
+# Managers: who is alive
+HEARTBEAT_INTERVAL: Final = SECOND // 5  # every host, to those who may have to manage
+SUSPECT_AFTER: Final = SECOND  # silence that makes a host suspect; five heartbeats
+SUSPECT_AFTER_MAX: Final = 3 * SECOND  # the same where heartbeats come irregularly: four times the usual gap, at most
+STANDBYS: Final = 2  # hosts besides the manager that hear all heartbeats, so that they can take over at once
+THINK_INTERVAL: Final = SECOND // 10  # how often a manager looks at everything
+PAUSE_NOTICED: Final = SECOND // 2  # a manager woken so late has been asleep itself, and blames nobody for silence
+STAND_STEP: Final = SECOND // 4  # standbys stand for election one after the other, so that they do not collide
+RESIGN_AFTER: Final = 2 * SECOND  # a manager that hears less than half of the hosts leaves the office to others
+
+# Managers: fail-over
+NOT_LEADING_PATIENCE: Final = SECOND  # a primary that lives and does not lead has this long to find its way
+RECOVERY_PATIENCE: Final = 10 * SECOND  # a candidate has this long to make sure of everything; doubled at each try
+STALL_PATIENCE: Final = (
+    6 * SECOND
+)  # a shard that commits nothing though something waits: three times a primary's patience
+FAIL_OVER_BACKOFF: Final = SECOND // 2  # between tries for one shard, doubled at each
+FAIL_OVER_BACKOFF_MAX: Final = 8 * SECOND
+COMPLAIN_INTERVAL: Final = 10 * SECOND  # between notes about a shard that cannot be helped
+STEADY_AFTER: Final = 10 * SECOND  # a shard that was active so long has its tries forgotten
+
+# Managers: placement
+ARRANGE_INTERVAL: Final = SECOND  # how often placement is looked at
+HAND_OVER_INTERVAL: Final = 5 * SECOND  # between hand-overs that nothing forces: each is a pause of its shard
+BALANCE_START_PERCENT: Final = 20  # hosts that differ by more than this of the mean are evened out …
+BALANCE_STOP_PERCENT: Final = 5  # … to this
+IDLE_LOAD: Final = 1_000_000  # bytes per second that a shard counts for before it has carried any
+LOAD_SMOOTHING: Final = 64  # of one look's difference, this part counts: about a minute

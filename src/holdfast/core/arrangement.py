@@ -1,0 +1,237 @@
+"""What the manager wants of its cluster: how many shards, who should hold and lead them, which hosts are empty.
+
+    hosts, drains, heartbeats ──▶ places ──▶ placement ──▶ Assign, HandOver
+                                        └──────────────▶ Create, Emptied
+
+Laws
+- A host that is not heard gets nothing new; it keeps what it has until the grace is over, since it may come back.
+- At most `moves_max` shards have a replica on the move; a shard on the move is only repaired, never balanced.
+- A primary is taken from a shard only when every assigned host is a member: a hand-over must not make it thin.
+- A host is empty when no assignment names it and no configuration counts on it.
+"""
+
+from collections.abc import Iterator
+
+import msgspec
+
+from holdfast.core.cluster import HostId, Member, ShardRecord, ShardState
+from holdfast.core.cluster_view import ClusterView
+from holdfast.core.heartbeat import Role
+from holdfast.core.limits import (
+    BALANCE_START_PERCENT,
+    BALANCE_STOP_PERCENT,
+    HAND_OVER_INTERVAL,
+    IDLE_LOAD,
+    LOAD_SMOOTHING,
+    MINUTE,
+)
+from holdfast.core.placement import Board, Move, Place, hand_overs, plan_moves
+from holdfast.core.suspicion import Hearing
+from holdfast.core.types import ShardId
+
+
+class Settings(msgspec.Struct, frozen=True):
+    replicas: int = 3
+    min_members: int = 2
+    shards_per_host: int = 2  # each led shard costs one fsync per turn
+    grace_us: int = 5 * MINUTE  # a lost host's replicas are made anew elsewhere after this
+    moves_max: int = 4  # shards with a replica on the move: copying takes disk and network from the living
+
+
+class Assign(msgspec.Struct, frozen=True):
+    shard: ShardId
+    hosts: tuple[HostId, ...]
+
+
+class Create(msgspec.Struct, frozen=True):
+    shard: ShardId
+    members: tuple[Member, ...]  # the first one leads
+
+
+class HandOver(msgspec.Struct, frozen=True):
+    shard: ShardId
+    to: Member
+
+
+class Emptied(msgspec.Struct, frozen=True):
+    host: HostId
+
+
+Change = Assign | Create | HandOver | Emptied
+
+
+class Arranger:
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.forget()
+
+    def forget(self) -> None:
+        """What a manager that was deposed remembers is worth nothing when it is elected again."""
+        self._absent_since: dict[HostId, int] = {}
+        self._loads: dict[ShardId, int] = {}
+        self._is_balancing = False
+        self._hand_over_at = 0
+
+    def arrange(self, view: ClusterView, hearing: Hearing, now: int) -> Iterator[Change]:
+        places = self._places(view, hearing, now)
+        self._follow_loads(view, hearing)
+        yield from self._create(view, places)
+        yield from self._assign(view, hearing, places, now=now)
+        if now >= self._hand_over_at and (change := self._hand_over(view, hearing, places, now=now)):
+            self._hand_over_at = now + HAND_OVER_INTERVAL
+            yield change
+        for host, drain in view.drains.items():
+            if not drain.is_done and _is_empty(host, view):
+                yield Emptied(host)
+
+    # who is there
+
+    def _places(self, view: ClusterView, hearing: Hearing, now: int) -> dict[HostId, Place]:
+        """Hosts that are registered or hold something."""
+        holders = {each for one in view.assignments.values() for each in one.hosts}
+        places = {}
+        for host in sorted(holders | set(view.hosts)):
+            is_here = host in view.hosts and hearing.is_heard(host, now) and _is_settled(host, view, hearing)
+            if is_here:
+                self._absent_since.pop(host, None)
+            absent = now - self._absent_since.setdefault(host, now) if not is_here else 0
+            record = view.hosts.get(host)
+            is_draining = host in view.drains
+            places[host] = Place(
+                host,
+                # Of a host that is gone nobody knows the zone: it stands alone.
+                record.zone if record else f"?{host}",
+                record.capacity if record else 100,
+                accepts=is_here and not is_draining,
+                keeps=absent < self.settings.grace_us and not is_draining,
+            )
+        for host in [each for each in self._absent_since if each not in places]:
+            del self._absent_since[host]
+        return places
+
+    def _follow_loads(self, view: ClusterView, hearing: Hearing) -> None:
+        """As the primaries say, smoothed over a minute: a fail-over or a burst moves no replicas."""
+        smoothed = {}
+        for shard, record in view.shards.items():
+            member = next((each for each in record.members if each.host == record.primary), None)
+            report = hearing.report_of(member, shard) if member else None
+            said = IDLE_LOAD + (report.load if report else 0)
+            held = self._loads.get(shard, said)
+            smoothed[shard] = held + (said - held) // LOAD_SMOOTHING
+        self._loads = smoothed
+
+    # shards and replicas
+
+    def _create(self, view: ClusterView, places: dict[HostId, Place]) -> Iterator[Change]:
+        """One at a time."""
+        open_ = [each for each in places.values() if each.accepts]
+        count = min(self.settings.replicas, len(open_))
+        if count < self.settings.min_members or len(view.shards) >= self.settings.shards_per_host * len(open_):
+            return
+        shard = ShardId(max(view.shards, default=0) + 1)
+        board = Board({**_layout(view), shard: ()}, list(places.values()), self._loads)
+        while len(board.replicas[shard]) < count and (host := board.best(shard)):
+            board.carry_out(Move(shard, host, None))
+        led = [each.primary for each in view.shards.values()]
+        chosen = sorted(board.replicas[shard], key=lambda host: (led.count(host), host))
+        members = [view.member(each) for each in chosen]
+        yield Create(shard, tuple(each for each in members if each is not None))
+
+    def _assign(
+        self, view: ClusterView, hearing: Hearing, places: dict[HostId, Place], *, now: int
+    ) -> Iterator[Change]:
+        layout = _layout(view)
+        moving = [shard for shard in layout if _is_moving(shard, view, hearing, now=now)]
+        limit = self.settings.moves_max - len(moving)
+        if limit <= 0:
+            return
+        board = Board(layout, list(places.values()), self._loads)
+        slack = BALANCE_STOP_PERCENT if self._is_balancing else BALANCE_START_PERCENT
+        busy = [shard for shard, record in view.shards.items() if not _is_whole(shard, record, view)]
+        moves = plan_moves(board, replicas=self.settings.replicas, slack_percent=slack, limit=limit, busy=busy)
+        self._is_balancing = bool(moves) or (self._is_balancing and bool(moving))
+        for shard, hosts in board.replicas.items():
+            if tuple(hosts) != tuple(layout[shard]) or shard not in view.assignments:
+                yield Assign(shard, tuple(hosts))
+
+    # primaries
+
+    def _hand_over(
+        self, view: ClusterView, hearing: Hearing, places: dict[HostId, Place], *, now: int
+    ) -> Change | None:
+        """One at a time, and none while any shard has no primary."""
+        if any(each.state is not ShardState.ACTIVE for each in view.shards.values()):
+            return None
+        fit = {
+            shard: [
+                member
+                for member, report in hearing.reports(shard, record, now)
+                if report.role in (Role.MEMBER, Role.PRIMARY)
+                and report.epoch == record.epoch
+                and member.host in view.assignments[shard].hosts
+                and places[member.host].keeps
+            ]
+            for shard, record in view.shards.items()
+            if shard in view.assignments and _has_all_assigned(shard, record, view)
+        }
+        for shard in sorted(fit):
+            primary = view.shards[shard].primary
+            if fit[shard] and primary not in [each.host for each in fit[shard]] and _must_go(shard, primary, view):
+                return HandOver(shard, min(fit[shard], key=lambda each: (_led_by(each.host, view), each.host)))
+        leaders = {shard: view.shards[shard].primary for shard in fit}
+        hosts = [each.host for each in places.values() if each.accepts]
+        members = {shard: [each.host for each in fit[shard]] for shard in fit}
+        chain = hand_overs(leaders, members, hosts)
+        if not chain:
+            return None
+        shard, host = chain[0]
+        return HandOver(shard, next(each for each in fit[shard] if each.host == host))
+
+
+def _is_settled(host: HostId, view: ClusterView, hearing: Hearing) -> bool:
+    """The store knows the disk that speaks."""
+    member, beat = view.member(host), hearing.beat_of(host)
+    return member is not None and beat is not None and member.life == beat.life
+
+
+def _layout(view: ClusterView) -> dict[ShardId, tuple[HostId, ...]]:
+    return {
+        shard: view.assignments[shard].hosts
+        if shard in view.assignments
+        else tuple(each.host for each in record.members)
+        for shard, record in sorted(view.shards.items())
+    }
+
+
+def _hosts_of(record: ShardRecord) -> set[HostId]:
+    return {each.host for each in record.members}
+
+
+def _has_all_assigned(shard: ShardId, record: ShardRecord, view: ClusterView) -> bool:
+    return shard in view.assignments and set(view.assignments[shard].hosts) <= _hosts_of(record)
+
+
+def _is_whole(shard: ShardId, record: ShardRecord, view: ClusterView) -> bool:
+    is_as_assigned = shard in view.assignments and set(view.assignments[shard].hosts) == _hosts_of(record)
+    return is_as_assigned and record.state is ShardState.ACTIVE
+
+
+def _is_moving(shard: ShardId, view: ClusterView, hearing: Hearing, *, now: int) -> bool:
+    """Somebody who is there copies it. A lost host that is waited for takes nothing from anybody."""
+    if shard not in view.assignments:
+        return False
+    hosts = _hosts_of(view.shards[shard])
+    return any(each not in hosts and hearing.is_heard(each, now) for each in view.assignments[shard].hosts)
+
+
+def _must_go(shard: ShardId, primary: HostId, view: ClusterView) -> bool:
+    return primary not in view.assignments[shard].hosts or primary in view.drains
+
+
+def _led_by(host: HostId, view: ClusterView) -> int:
+    return sum(each.primary == host for each in view.shards.values())
+
+
+def _is_empty(host: HostId, view: ClusterView) -> bool:
+    is_assigned = any(host in each.hosts for each in view.assignments.values())
+    return not is_assigned and not any(host in _hosts_of(each) for each in view.shards.values())
