@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.core.cluster import DiskId, HostId, decode_disk, disk_key
 from holdfast.core.coordination import Fetch, Fetched, Outcome, Transact
-from holdfast.core.enrolment import Enrolled, Enrolling, StoreRestored, decode_identity, enrol
+from holdfast.core.enrolment import Enrolled, Enrolling, SetAside, StoreRestored, decode_identity, enrol
 from holdfast.core.errors import CorruptLog
 from holdfast.core.store import State
 from tests.sim.disk import Disk
@@ -26,6 +26,7 @@ class Machine:
         self.outcomes: list[str] = []
         self.names = 0
         self.late: list[Transact] = []
+        self.asides: list[int] = []
 
     def boot(self, host: HostId = HOST, cluster: str = "c") -> Enrolled:
         return self.finish(self.begin(host, cluster))
@@ -48,6 +49,9 @@ class Machine:
                 return Fetched(step.token, self.store.get(step.key), self.store.revision)
             case Transact():
                 return self.transact(step)
+            case SetAside():
+                self.asides.append(len(self.disk.solid_names[f"{ROOT}/"]))
+                return None
             case _:
                 return self.disk.execute(ROOT, step)
 
@@ -113,8 +117,10 @@ def test_a_disk_that_was_rolled_back_gets_a_new_id_and_a_new_life() -> None:
     old = machine.copy()
     machine.boot()
     machine.put_back(old)
+    machine.asides.clear()
     rolled = machine.boot()
     assert rolled.is_new
+    assert len(machine.asides) == 1
     assert rolled.identity.life > first.identity.life
     assert rolled.identity.disk != first.identity.disk
 

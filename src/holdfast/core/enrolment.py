@@ -9,13 +9,14 @@ Laws
   it, so an older copy of a disk stands out. A copy made and put back within one start is not noticed.
 - Only a transaction that was DONE counts. After UNKNOWN the next number is tried, so that two copies of one disk that
   start at once never share a number; the one that comes second gets a new id.
-- A new id means an empty disk: what lies on it belongs to somebody who is gone, and the shell sets it aside unread.
+- A new id means an empty disk: what lies on it belongs to somebody who is gone. It is set aside unread, durably, before
+  the disk has its new id: otherwise the next start would take it for its own.
 - A store that is younger than what this disk has seen was restored from a backup: nobody enrols, an operator decides.
 """
 
 import struct
 from collections.abc import Generator
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import google_crc32c
 import msgspec
@@ -34,7 +35,14 @@ _HEAD = struct.Struct("<8sII")
 _CRC = struct.Struct("<I")
 _IDENTITY_MAX: Final = 65_536
 
-Enrolling = Generator[FileOp | Transact | Fetch, Any, "Enrolled"]
+
+class SetAside(msgspec.Struct, frozen=True):
+    """Everything but the identity file is moved out of the way, none of it removed. Durable when it is answered."""
+
+
+Step = FileOp | Transact | Fetch | SetAside
+Result = TypeVar("Result")
+Talk = Generator[Step, Any, Result]
 
 
 class StoreRestored(Exception):
@@ -52,7 +60,10 @@ class Identity(msgspec.Struct, frozen=True):
 
 class Enrolled(msgspec.Struct, frozen=True):
     identity: Identity
-    is_new: bool  # whatever else lies on this disk is not its own
+    is_new: bool
+
+
+Enrolling = Talk[Enrolled]
 
 
 def encode_identity(identity: Identity) -> bytes:
@@ -80,6 +91,7 @@ def enrol(host: HostId, *, cluster: str, fresh: DiskId) -> Enrolling:
         raised = yield from desk.raise_boot(held)
         if raised is not None:
             return Enrolled(raised, is_new=False)
+    yield SetAside()
     record = yield from desk.register(host, fresh)
     new = Identity(cluster, host, fresh, Life(record.created), 0, desk.revision)
     raised = yield from desk.raise_boot(new)
@@ -100,14 +112,14 @@ class _Desk:
         self.revision = revision  # the highest ever seen
         self._tokens = 0
 
-    def register(self, host: HostId, fresh: DiskId) -> Generator[FileOp | Transact | Fetch, Any, Record]:
+    def register(self, host: HostId, fresh: DiskId) -> Talk[Record]:
         """The record of the new disk, whoever's transaction made it: nobody else knows its name."""
         while (record := (yield from self._fetch(fresh))) is None:
             empty = DiskRecord(host, Life(0), last_boot=0, pending_boot=0)
             yield from self._put(fresh, empty, revision=0)
         return record
 
-    def raise_boot(self, held: Identity) -> Generator[FileOp | Transact | Fetch, Any, Identity | None]:
+    def raise_boot(self, held: Identity) -> Talk[Identity | None]:
         """The identity of this start, durable here and in the store. None: not the disk that the store knows."""
         while True:
             record = yield from self._fetch(held.disk)
@@ -122,7 +134,7 @@ class _Desk:
         yield from replace(IDENTITY, encode_identity(raised))
         return (yield from self._conclude(raised))
 
-    def _conclude(self, raised: Identity) -> Generator[FileOp | Transact | Fetch, Any, Identity | None]:
+    def _conclude(self, raised: Identity) -> Talk[Identity | None]:
         while True:
             record = yield from self._fetch(raised.disk)
             found = decode_disk(record.value) if record is not None else None
@@ -133,7 +145,7 @@ class _Desk:
             last = DiskRecord(raised.host, raised.life, last_boot=raised.boot, pending_boot=raised.boot)
             yield from self._put(raised.disk, last, revision=record.revision)
 
-    def _fetch(self, disk: DiskId) -> Generator[FileOp | Transact | Fetch, Any, Record | None]:
+    def _fetch(self, disk: DiskId) -> Talk[Record | None]:
         self._tokens += 1
         fetched: Fetched = yield Fetch(self._tokens, disk_key(disk))
         if fetched.revision < self.revision:
@@ -141,9 +153,7 @@ class _Desk:
         self.revision = fetched.revision
         return fetched.record
 
-    def _put(
-        self, disk: DiskId, record: DiskRecord, *, revision: int
-    ) -> Generator[FileOp | Transact | Fetch, Any, Outcome]:
+    def _put(self, disk: DiskId, record: DiskRecord, *, revision: int) -> Talk[Outcome]:
         self._tokens += 1
         key = disk_key(disk)
         outcome: Outcome = yield Transact(
