@@ -4,6 +4,8 @@ PYTHON ?= # the one to make .venv from; empty: scripts/pick_python.py chooses
 UV ?= uv
 BIN := .venv/bin
 READY := .venv/.ready
+SPARK := .venv-spark/bin
+SPARK_READY := .venv-spark/.ready
 
 SIM_SECONDS ?= 60
 SEEDS ?= 100
@@ -15,34 +17,45 @@ FUZZ_SEED ?= holdfast
 CUTS ?= 100
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-compat run test check fmt static unit sim sim-timed mutants cuts fuzz \
-	bench bench-quick bench-peers bench-core lock
+.PHONY: help setup setup-spark setup-compat run test check fmt static unit sim sim-timed mutants cuts fuzz \
+	bench bench-quick bench-peers bench-core bench-pipeline \
+	test-spark test-spark-full lock lock-spark
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
 
 setup: $(READY) ## make .venv from requirements.lock; does nothing when nothing changed
 
-# The project is built with the locked hatchling, so that only the lock decides what is installed.
-$(READY): pyproject.toml requirements.lock
-	@set -e; python=$(BIN)/python; \
+# A virtual environment, $(1), with the versions of a lock, $(2), and the project itself. It is built with the locked
+# hatchling, so that only the lock decides what is installed.
+define environment
+@set -e; python=$(1)/bin/python; \
 	test -x $$python || python="$(PYTHON)"; \
 	test -n "$$python" || python=$$(python3 scripts/pick_python.py || echo python3); \
 	"$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
-		echo "Holdfast needs Python 3.11 or later, and '$$python' is not. Remove .venv if there is one, and try:" \
+		echo "Holdfast needs Python 3.11 or later, and '$$python' is not. Remove $(1) if there is one, and try:" \
 			"make setup PYTHON=python3.12" >&2; exit 1; }; \
 	if command -v $(UV) >/dev/null 2>&1; then \
-		test -x $(BIN)/python || $(UV) venv --quiet --python "$$("$$python" -c 'import sys; print(sys.executable)')" .venv; \
-		install="$(UV) pip install --quiet --python $(BIN)/python"; \
+		test -x $(1)/bin/python || $(UV) venv --quiet --python "$$("$$python" -c 'import sys; print(sys.executable)')" $(1); \
+		install="$(UV) pip install --quiet --python $(1)/bin/python"; \
 	else \
-		test -x $(BIN)/python || "$$python" -m venv .venv; \
-		$(BIN)/python -m pip --version >/dev/null 2>&1 || $(BIN)/python -m ensurepip --upgrade >/dev/null; \
-		install="$(BIN)/python -m pip install --quiet --disable-pip-version-check"; \
+		test -x $(1)/bin/python || "$$python" -m venv $(1); \
+		$(1)/bin/python -m pip --version >/dev/null 2>&1 || $(1)/bin/python -m ensurepip --upgrade >/dev/null; \
+		install="$(1)/bin/python -m pip install --quiet --disable-pip-version-check"; \
 	fi; \
 	set -x; \
-	$$install -r requirements.lock; \
+	$$install -r $(2); \
 	$$install --no-deps --no-build-isolation -e .
-	@touch $@
+@touch $@
+endef
+
+$(READY): pyproject.toml requirements.lock
+	$(call environment,.venv,requirements.lock)
+
+setup-spark: $(SPARK_READY) ## make .venv-spark, the same with Spark beside it; 1 GB, and only the pipeline needs it
+
+$(SPARK_READY): pyproject.toml requirements-spark.lock
+	$(call environment,.venv-spark,requirements-spark.lock)
 
 setup-compat: setup # foreign clients, each in its own environment in the user's cache folder; tests do it too
 	$(BIN)/python -m tests.compat.environments
@@ -53,11 +66,18 @@ run: setup ## serve SQS on 127.0.0.1:9324, messages in ./data
 check: static ## everything quick: format, lint, types, imports, unit tests beside a minute of simulation
 	$(MAKE) --no-print-directory -j2 unit sim-timed
 
-test: static ## everything: all tests, coverage of the core, simulation, a sample of mutants
+test: static setup-spark ## everything: all tests, coverage of the core, simulation, a sample of mutants
 	$(BIN)/python -m pytest -n $(TESTERS) --dist loadfile --cov
 	$(BIN)/python -m tests.sim --seconds $(SIM_SECONDS)
 	$(BIN)/python -m tests.sim.mutants --sample $(MUTANTS)
 	$(BIN)/python -m tests.fuzz --count 100000
+	$(MAKE) --no-print-directory test-spark
+
+test-spark: setup-spark ## the pipeline's tests; without Java those on Spark are skipped, loudly
+	$(SPARK)/python -m pytest tests/pipeline
+
+test-spark-full: setup-spark ## also every kill, a cluster of processes, a standalone cluster, Connect; ten minutes
+	HOLDFAST_SPARK_TESTS=full $(SPARK)/python -m pytest tests/pipeline
 
 fmt: setup ## format, and fix what can be fixed
 	$(BIN)/ruff check --fix-only --quiet .
@@ -103,3 +123,10 @@ lock: ## choose all versions anew; needs uv
 	@{ echo "# Exact versions of everything, for any platform. Written by \`make lock\` from pyproject.toml."; \
 	$(UV) pip compile pyproject.toml --extra dev --upgrade --universal --python-version 3.11 \
 		--no-header --no-emit-index-url --quiet; } > requirements.lock.new && mv requirements.lock.new requirements.lock
+	@$(MAKE) --no-print-directory lock-spark
+
+lock-spark: # the same versions, and those of the extra `spark` beside them
+	@{ echo "# requirements.lock with the extra \`spark\`. Written by \`make lock\` from pyproject.toml."; \
+	$(UV) pip compile pyproject.toml --extra dev --extra spark --constraint requirements.lock --universal \
+		--python-version 3.11 --no-header --no-emit-index-url --quiet; } > requirements-spark.lock.new \
+		&& mv requirements-spark.lock.new requirements-spark.lock

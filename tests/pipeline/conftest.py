@@ -1,0 +1,24 @@
+"""The pipeline's tests need what only .venv-spark has (`make setup-spark`), and those on Spark need Java.
+
+What cannot be tested is said in a line of its own, before the first test.
+"""
+
+import importlib.util
+import os
+import shutil
+
+import pytest
+
+HAS_PACKAGES = all(importlib.util.find_spec(each) for each in ("deltalake", "pyspark"))
+HAS_JAVA = bool(shutil.which("java") or os.environ.get("JAVA_HOME"))
+ON_SPARK = ["on_spark/*"]
+
+collect_ignore_glob = [] if HAS_PACKAGES and HAS_JAVA else (ON_SPARK if HAS_PACKAGES else ["*.py", "*/*.py"])
+
+
+def pytest_report_header(config: pytest.Config) -> str | None:  # noqa: ARG001 - pytest's signature
+    if not HAS_PACKAGES:
+        return "NOT TESTED HERE: the pipeline; its packages are in .venv-spark (make test-spark)"
+    if not HAS_JAVA:
+        return "NOT TESTED HERE: the pipeline on Spark; there is no Java on this machine (17 or later)"
+    return None
