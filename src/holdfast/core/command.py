@@ -45,6 +45,7 @@ class Receive(msgspec.Struct, frozen=True, gc=False):
     visibility_timeout_s: int | None = None
     attempt_id: str = ""
     request: Request | None = None
+    is_repeat_only: bool = False  # hands out what this attempt has been handed, or nothing
 
 
 class Watch(msgspec.Struct, frozen=True, gc=False):

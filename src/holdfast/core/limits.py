@@ -40,6 +40,12 @@ REPLIES_MAX: Final = 100_000  # replies that wait for the disk before commands a
 # Retries
 REQUEST_WINDOW: Final = MINUTE  # a request id is remembered this long: longer than any front-end goes on retrying
 REQUESTS_MAX: Final = 262_144  # request ids a shard remembers (about 60 MiB); older retries are refused
+ROUTE_PATIENCE: Final = 10 * SECOND  # a front-end goes on trying; a fail-over takes 1 to 3 s, clients wait 60
+CALL_PATIENCE: Final = 3 * SECOND  # for one answer of a host, beyond what a long poll waits
+RETRY_FIRST: Final = SECOND // 50  # before the second try; doubled for each further one
+RETRY_MAX: Final = SECOND // 2  # between two tries
+HOST_REST: Final = SECOND // 2  # a host that did not answer is asked last for so long
+DETOURS_MAX: Final = 8  # tries without a pause between: other lanes, hints
 
 # Time
 TIMER_STEP: Final = 50_000  # timers fire on this grid; leases are rounded up to it, never down

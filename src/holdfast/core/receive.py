@@ -44,6 +44,8 @@ def decide_receive(
     request = command.request.id if command.request is not None else b""
     if attempt != NO_DIGEST and (seqs := _repeatable(lane, attempt, moment.now)):
         return _repeat(lane, seqs, attempt, until=until, request=request)
+    if command.is_repeat_only:
+        return (), EMPTY_DELIVERY
     if lane.in_flight >= IN_FLIGHT_MAX and not lane.is_fifo:
         raise OverLimit(f"Too many messages are in flight: the limit is {IN_FLIGHT_MAX}. Delete messages first.")
     if not lane.count:
