@@ -4,6 +4,7 @@ import msgspec
 
 from holdfast.core import calls
 from holdfast.core import command as c
+from holdfast.core.catalogue import queue_key
 from holdfast.core.cluster import ShardState
 from holdfast.core.dedup import group_of
 from holdfast.core.errors import (
@@ -22,7 +23,7 @@ from holdfast.core.store import Delete
 from holdfast.core.table import KEY_MAX, LaneRow, Layout, Model, Phase, layout_key, put_layout
 from holdfast.core.types import Address, Counts, LaneId, QueueName, ShardId
 from tests.core.front import HOSTS, Front, accepted, delivery, moves_to, receipt
-from tests.core.test_table import QUEUE, queue_key
+from tests.core.test_table import QUEUE
 
 A, B, C, *_ = HOSTS
 HALF = KEY_MAX // 2
