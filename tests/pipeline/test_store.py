@@ -192,7 +192,13 @@ def test_tables_are_plain_delta_that_others_can_read(store: TableStore) -> None:
 def test_a_table_with_other_columns_is_refused(store: TableStore) -> None:
     other = Table(COUNTS.name, pa.schema([("hour", tables.TIME), ("m", pa.int64())]), by="hour")
     with pytest.raises(LedgerError, match="other columns"):
-        store.snapshot(other)
+        TableStore(store.root).snapshot(other)
+
+
+def test_a_commit_of_somebody_else_is_seen(store: TableStore) -> None:
+    store.snapshot(COUNTS)
+    append(TableStore(store.root), (0, 1), at=1)
+    assert store.snapshot(COUNTS).transactions == {"at": 1}
 
 
 def test_a_few_rows_can_be_inserted_without_looking(store: TableStore) -> None:

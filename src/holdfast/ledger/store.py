@@ -74,8 +74,16 @@ class Snapshot(msgspec.Struct, frozen=True):
 class TableStore:
     def __init__(self, root: Path) -> None:
         self.root = root
+        self._last: dict[str, Snapshot] = {}
 
     def snapshot(self, table: Table) -> Snapshot:
+        """The newest version. Costs one look at the folder while nobody has committed."""
+        last = self._last.get(table.name)
+        if last is None or last.version < 0 or _commit_path(last.folder, last.version + 1).exists():
+            last = self._last[table.name] = self._load(table)
+        return last
+
+    def _load(self, table: Table) -> Snapshot:
         folder = table.folder(self.root)
         if not (folder / "_delta_log").is_dir():
             return Snapshot(table, folder, -1, (), {})
@@ -151,8 +159,19 @@ class TableStore:
         """Rows as an Arrow table, without Spark. For what fits into memory."""
         names = list(columns or seen.table.schema.names)
         empty = pa.schema([seen.table.schema.field(each) for each in names]).empty_table()
-        parts = [pq.ParquetFile(each).read(columns=names).select(names) for each in seen.uris(by_us)]
-        return pa.concat_tables([empty, *(each.cast(empty.schema) for each in parts)])
+        wanted = None if by_us is None else frozenset(by_us)
+        parts = [
+            self.read_file(seen, each, columns=names).cast(empty.schema)
+            for each in seen.files
+            if wanted is None or each.by_us in wanted
+        ]
+        return pa.concat_tables([empty, *parts])
+
+    def read_file(self, seen: Snapshot, file: DataFile, *, columns: Sequence[str]) -> Any:
+        try:
+            return pq.ParquetFile(seen.folder / file.path).read(columns=list(columns)).select(columns)
+        except (OSError, pa.ArrowException) as problem:
+            raise LedgerError(f"{seen.folder / file.path} of {seen.table.name} cannot be read: {problem}") from None
 
     def insert(self, table: Table, rows: Sequence[Mapping[str, Any]], *, run_id: str) -> None:
         """A few rows, written here. Tries again when others commit, for these rows depend on nothing."""
@@ -212,6 +231,10 @@ def _open(folder: Path, version: int | None = None) -> Any:
         return DeltaTable(folder, version=version)
     except DeltaError as problem:
         raise LedgerError(f"{folder} cannot be read as a table: {problem}") from None
+
+
+def _commit_path(folder: Path, version: int) -> Path:
+    return folder / "_delta_log" / f"{version:020d}.json"
 
 
 def _require_columns(delta: Any, table: Table) -> None:

@@ -106,20 +106,25 @@ PIPELINE_RUNS: Final = Table(
     "ops.pipeline_runs",
     pa.schema(
         [
-            *_columns(command=TEXT, started=TIME, ended=TIME, outcome=TEXT, problem=TEXT, segments=COUNT, rows=COUNT),
+            *_columns(
+                day=TIME, command=TEXT, started=TIME, ended=TIME, outcome=TEXT, problem=TEXT, segments=COUNT, rows=COUNT
+            ),
             *_columns(hours_rolled_up=COUNT, hours_closed=COUNT),
             *STAMP,
         ]
     ),
+    by="day",
 )
 QUALITY_CHECKS: Final = Table(
     "ops.quality_checks",
     pa.schema(
         [
-            *_columns(time=TIME, check=TEXT, subject=TEXT, is_good=pa.bool_(), expected=TEXT, found=TEXT, detail=TEXT),
+            *_columns(day=TIME, time=TIME, check=TEXT, subject=TEXT, is_good=pa.bool_()),
+            *_columns(expected=TEXT, found=TEXT, detail=TEXT),
             *STAMP,
         ]
     ),
+    by="day",
 )
 
 TABLES: Final = {

@@ -60,14 +60,14 @@ def _ingest_some(job: Job, kind: str, *, segments_max: int) -> Plan:
     plan = spool.plan(job.spool, kind, positions=positions, segments_max=segments_max)
     transactions = to_transactions(kind, plan.after)
     if plan.rows:
-        made = rows.ledger_rows(_source(job, plan), kind=kind, run_id=job.run_id, now_us=job.now_us)
+        made = rows.ledger_rows(source(job, plan), kind=kind, run_id=job.run_id, now_us=job.now_us)
         job.commit(made, seen, transactions=transactions, rows_expected=plan.rows)
     elif plan.ranges:  # heartbeats: time has passed, and nothing was used
         job.store.append(seen, [], transactions=transactions, run_id=job.run_id)
     return plan
 
 
-def _source(job: Job, plan: Plan) -> DataFrame:
+def source(job: Job, plan: Plan) -> DataFrame:
     return (
         job.spark.read.format(usage_source.FORMAT)
         .option("kind", plan.kind)

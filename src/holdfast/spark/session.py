@@ -9,6 +9,7 @@ A session that spark-submit, a notebook or a platform has made works as well: `r
 
 import os
 import sys
+from collections.abc import Mapping
 from typing import Any, Final
 
 from pyspark.sql import SparkSession
@@ -30,14 +31,14 @@ START: Final = {
 SHUFFLE_PARTITIONS: Final = 8  # on one machine: 200 empty tasks take longer than the work of most runs
 
 
-def session(*, master: str = "local[*]", remote: str = "", **settings: str) -> Any:
-    """Started when it is first needed. `settings` are Spark's, with _ instead of dots."""
+def session(*, master: str = "local[*]", remote: str = "", settings: Mapping[str, str] | None = None) -> Any:
+    """Takes 5 to 15 s. `settings` are Spark's own, and weigh more than ours."""
     builder: Any = SparkSession.builder.appName("holdfast-ledger")
     if remote:
         return require(builder.remote(remote).getOrCreate())
     # Otherwise workers take the python3 of the PATH, which does not know Holdfast.
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    chosen = START | SETTINGS | {name.replace("_", "."): value for name, value in settings.items()}
+    chosen = START | SETTINGS | dict(settings or {})
     if master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         chosen = {"spark.sql.shuffle.partitions": str(SHUFFLE_PARTITIONS), "spark.driver.memory": "1g"} | chosen

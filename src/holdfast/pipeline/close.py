@@ -1,0 +1,77 @@
+"""Closing: an hour that every node has passed is recorded for billing; a closed hour that changes is corrected.
+
+    usage_hourly ── hours that are closed, and not yet recorded as they are now ──▶ billing_usage
+
+What an hour was recorded from is its number of ledger rows, as in the rollups: the transaction id `hour/<hour>`. When a
+late row changes it, the hour is recorded again, and only then: what stands is taken back (RETRACTION) and said anew
+(RESTATEMENT). No record is ever edited. Checks come first, and none is recorded while one of them fails.
+"""
+
+import datetime
+from collections.abc import Callable, Collection
+from typing import Any, Final
+
+import msgspec
+from pyspark.sql import DataFrame
+
+from holdfast.ledger import closing, tables
+from holdfast.ledger.positions import from_transactions
+from holdfast.ledger.spool import Problem
+from holdfast.ledger.store import TableStore
+from holdfast.pipeline import rollup
+from holdfast.pipeline.job import Job
+from holdfast.usage import schema
+
+HOURS_MAX: Final = 240  # in one commit
+Records = Callable[..., DataFrame]  # publish.billing.records
+
+
+class Terms(msgspec.Struct, frozen=True):
+    """What an operator may say about closing."""
+
+    grace_us: int = closing.GRACE_US
+    abandoned: frozenset[str] = frozenset()  # nodes that never come back
+
+
+def due(store: TableStore, *, problems: Collection[Problem], terms: Terms, now_us: int) -> rollup.Numbers:
+    """Hours to record, with what they are made of. Starts no JVM."""
+    hourly = rollup.numbers(store.snapshot(tables.USAGE_HOURLY))
+    recorded = rollup.numbers(store.snapshot(tables.BILLING_USAGE))
+    passed = passed_us(store, problems=problems, terms=terms, now_us=now_us)
+    closed = {*closing.closable(hourly, passed, grace_us=terms.grace_us), *recorded}
+    return {hour: hourly[hour] for hour in sorted(closed) if recorded.get(hour) != hourly.get(hour)}
+
+
+def passed_us(store: TableStore, *, problems: Collection[Problem], terms: Terms, now_us: int) -> int:
+    ledger = store.snapshot(tables.LEDGERS[schema.METER])
+    positions = from_transactions(schema.METER, ledger.transactions)
+    troubled = {each.node for each in problems if each.kind == schema.METER}
+    return closing.passed_us(positions, troubled=troubled, abandoned=terms.abandoned, now_us=now_us)
+
+
+def record(job: Job, hours: rollup.Numbers, *, records: Records) -> None:
+    """Appends what `records` makes of these hours, and their numbers, in one commit."""
+    hourly = job.look(tables.USAGE_HOURLY)
+    many = list(hours)
+    for begin in range(0, len(many), HOURS_MAX):
+        some = {hour: hours[hour] for hour in many[begin : begin + HOURS_MAX]}
+        seen = job.look(tables.BILLING_USAGE)
+        made = records(
+            job.read(hourly, some),
+            job.read(seen, some),
+            closed=_hours(job, some),
+            run_id=job.run_id,
+            recorded_at=moment(job.now_us),
+        )
+        job.commit(made, seen, transactions=rollup.transactions(some))
+
+
+def _hours(job: Job, hours: Collection[int]) -> DataFrame:
+    rows: list[Any] = [(moment(each),) for each in hours]
+    return job.spark.createDataFrame(rows, "hour TIMESTAMP")
+
+
+def moment(time_us: int) -> datetime.datetime:
+    return datetime.datetime.fromtimestamp(time_us // 1_000_000, datetime.UTC) + datetime.timedelta(
+        microseconds=time_us % 1_000_000
+    )

@@ -1,0 +1,43 @@
+"""One small session for all tests on Spark: starting one takes longer than most of them."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from holdfast.ledger.store import TableStore
+from holdfast.pipeline.job import Job
+from holdfast.spark.session import session
+from tests.pipeline.emitter import DAY, T0
+
+# Small data: compiling costs more than it saves.
+QUICK = {
+    "spark.sql.shuffle.partitions": "2",
+    "spark.default.parallelism": "2",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.driver.extraJavaOptions": "-Duser.timezone=UTC -XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+}
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    made: Any = session(master="local[2]", settings=QUICK)
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def spool(tmp_path: Path) -> Path:
+    return tmp_path / "usage"
+
+
+@pytest.fixture
+def new_job(spark: SparkSession, tmp_path: Path, spool: Path) -> Callable[[], Job]:
+    """A job as a run makes it; the store is new each time, as in a new process."""
+    return lambda: Job(
+        TableStore(tmp_path / "ledger"), spool, session=lambda: spark, run_id="run-1", now_us=T0 + 30 * DAY
+    )
