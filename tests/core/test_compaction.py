@@ -5,6 +5,7 @@ import random
 import pytest
 
 from holdfast.core import compaction
+from holdfast.core.archive import Found, IndexNeeded, Location
 from holdfast.core.codec import decode_message
 from holdfast.core.command import (
     Accepted,
@@ -20,7 +21,6 @@ from holdfast.core.command import (
 from holdfast.core.compaction import Compaction, Step, pick
 from holdfast.core.errors import CorruptLog
 from holdfast.core.index import SegmentIndex
-from holdfast.core.journal import Found, IndexNeeded, Location
 from holdfast.core.limits import STRETCH_BITS
 from holdfast.core.primary import Primary
 from holdfast.core.record import NO_DIGEST, Moved, Record

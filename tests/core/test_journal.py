@@ -3,12 +3,13 @@
 import msgspec
 import pytest
 
+from holdfast.core.archive import Found, IndexNeeded, Location
 from holdfast.core.codec import decode_message
 from holdfast.core.command import Need
 from holdfast.core.errors import CorruptLog
 from holdfast.core.files import FileOp, Rename, Sync, SyncDir, Write
 from holdfast.core.index import SegmentIndex
-from holdfast.core.journal import Found, IndexNeeded, Journal, Location
+from holdfast.core.journal import Journal
 from holdfast.core.limits import FRAME_BYTES_MAX
 from holdfast.core.record import NO_DIGEST, Arrived, Deleted, Moved, Purged, header_of
 from holdfast.core.segment import SECTOR, decode_frame, decode_header

@@ -10,8 +10,9 @@ import pytest
 from holdfast.core.errors import CorruptLog
 from holdfast.core.files import FileOp, Sync, SyncDir, Write
 from holdfast.core.limits import STRETCH_BITS
+from holdfast.core.promise import decode_promise, encode_promise
 from holdfast.core.record import Deleted, Record
-from holdfast.core.recovery import decode_promise, encode_promise, recover
+from holdfast.core.recovery import recover
 from holdfast.core.segment import SECTOR, decode_frame, encode_frame, frame_length, segment_path
 from holdfast.core.snapshot import SnapshotHead, advance_snapshot, remove_old, write_snapshot
 from holdfast.core.types import Epoch, Instant, Lsn

@@ -77,6 +77,10 @@ class MemoryLog:
         self._open, self._under_way = None, Lsn(self.next_lsn - 1)
         return (Sync("log"),)
 
+    @property
+    def committed(self) -> Lsn:
+        return self.durable
+
     def synced(self) -> None:
         assert self._under_way is not None, "nothing was to be synced"
         self.durable, self._under_way = self._under_way, None

@@ -8,13 +8,13 @@ import errno
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any, Final
 
+from holdfast.core.archive import IndexNeeded, Location
 from holdfast.core.codec import Cipher, decode_message
 from holdfast.core.command import Arrive, ArriveReply, Command, Delivery, Handover, Need, Settle
 from holdfast.core.compaction import Compaction, pick
 from holdfast.core.errors import CorruptLog
 from holdfast.core.files import FileOp, Read, Work, Write
 from holdfast.core.index import SegmentIndex
-from holdfast.core.journal import IndexNeeded, Location
 from holdfast.core.outbox import Entry
 from holdfast.core.primary import Outgoing, Primary
 from holdfast.core.receipt import message_id_bytes

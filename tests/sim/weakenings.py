@@ -154,9 +154,9 @@ def outbox_before_commit() -> None:
     @instead(Primary, "outgoing")
     def _(outgoing: Any, self: Any, own: Any) -> Any:
         lsns = [entry.lsn for outbox in self.shard.outboxes.values() for entry in outbox.entries.values()]
-        durable, self.journal.durable = self.journal.durable, max([self.journal.durable, *lsns])
+        committed, self.journal.committed = self.journal.committed, max([self.journal.committed, *lsns])
         due = outgoing(self, own)
-        self.journal.durable = durable
+        self.journal.committed = committed
         return due
 
 

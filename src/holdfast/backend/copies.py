@@ -29,7 +29,8 @@ from holdfast.backend.disk import Disk, make_folders
 from holdfast.core.errors import CorruptLog
 from holdfast.core.files import Read, Work
 from holdfast.core.limits import SEGMENT_BYTES
-from holdfast.core.recovery import PROMISE, rehearse
+from holdfast.core.promise import PROMISE
+from holdfast.core.recovery import rehearse
 from holdfast.core.scrub import scrub, whole_bytes
 from holdfast.core.segment import parse_stem
 from holdfast.core.segment_files import Segment, read_index_head

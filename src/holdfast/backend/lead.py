@@ -14,6 +14,7 @@ from pathlib import Path
 from holdfast.backend.disk import Disk
 from holdfast.backend.letters import Reader, places
 from holdfast.backend.writer import Writer
+from holdfast.core.archive import Found
 from holdfast.core.command import (
     Accepted,
     Arrive,
@@ -25,7 +26,6 @@ from holdfast.core.command import (
     Send,
     Settle,
 )
-from holdfast.core.journal import Found
 from holdfast.core.primary import Outcome, Outgoing, Primary
 from holdfast.core.record import Message
 from holdfast.core.types import Address, Instant, WallMs

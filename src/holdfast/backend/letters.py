@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.backend.disk import Disk
+from holdfast.core.archive import Found, IndexNeeded, Location
 from holdfast.core.codec import Cipher, decode_message
 from holdfast.core.command import Need
 from holdfast.core.errors import CorruptLog
 from holdfast.core.files import Read
 from holdfast.core.index import SegmentIndex
-from holdfast.core.journal import Found, IndexNeeded, Journal, Location
+from holdfast.core.journal import Journal
 from holdfast.core.record import NO_DIGEST, Message, Sent
 from holdfast.core.segment import key_path, segment_path
 from holdfast.core.segment_files import load_index

@@ -8,21 +8,21 @@ Laws
   are known at once, and so is its entry in the index.
 - Leaving a segment: its frames are written and synced; only then the spare is renamed (key first, each rename
   made durable) and written. So a segment has its final name only when everything before it is durable.
+- A frame says how far the log was committed when it was closed. On one host that is what is durable; with members it is
+  what all of them have, so that it is true on every disk the frame is written to.
 - A record that does not fit is a mistake of the owner, who has to ask `has_room` and `is_exhausted` first.
-- Each start opens a new segment: the pair (key, epoch ‖ lsn) never comes twice.
+- Each start and each epoch opens a new segment: the pair (key, epoch ‖ lsn) never comes twice.
 """
 
-from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
 
+from holdfast.core.archive import Archive
 from holdfast.core.codec import Cipher, encode
-from holdfast.core.command import Need
-from holdfast.core.errors import CorruptLog
-from holdfast.core.files import FileOp, Rename, Sync, SyncDir, Work, Write, replace
-from holdfast.core.index import IndexHead, SegmentIndex, encode_index
+from holdfast.core.files import FileOp, Rename, Sync, SyncDir, Write
+from holdfast.core.index import SegmentIndex
 from holdfast.core.limits import FRAME_BYTES_MAX, IDLE_AFTER, RESERVE_BYTES, SEGMENT_BYTES
 from holdfast.core.record import Arrived, Moved, Record, Sent, header_of
 from holdfast.core.segment import (
@@ -32,39 +32,15 @@ from holdfast.core.segment import (
     align,
     encode_frame,
     encode_header,
-    index_path,
     key_path,
     segment_path,
     stem_of,
 )
 from holdfast.core.segment_files import Segment
-from holdfast.core.types import Epoch, Header, Instant, LaneId, Lsn, Seq, ShardId, WallMs
+from holdfast.core.types import Epoch, Instant, Lsn, ShardId, WallMs
 
 _FIRST, _NONE, _START = Lsn(1), Lsn(0), Instant(0)
 _SLACK: Final = 2 * SECTOR  # what a send takes besides its content: clear part, seal, frame's head, padding
-
-
-class Location(msgspec.Struct, frozen=True, gc=False):
-    """Where a message's bytes are, from the type byte on; it was sealed with (epoch, its `at`)."""
-
-    path: str
-    offset: int
-    length: int
-    epoch: Epoch
-    stem: str
-
-
-class IndexNeeded(msgspec.Struct, frozen=True, gc=False):
-    """Cannot tell without the index of this segment: load it (segment_files.load_index) and ask again."""
-
-    stem: str
-
-
-class Found(msgspec.Struct, frozen=True, gc=False):
-    """Headers in ascending seq, complete up to seq `upto`: what Shard.load wants."""
-
-    headers: list[Header]
-    upto: Seq
 
 
 class _Draft(msgspec.Struct, gc=False):
@@ -78,7 +54,7 @@ class _Draft(msgspec.Struct, gc=False):
     wall: WallMs
 
 
-class Journal:
+class Journal(Archive):
     def __init__(
         self,
         shard: ShardId,
@@ -91,22 +67,22 @@ class Journal:
         stamp: Instant = _START,
         segment_bytes: int = SEGMENT_BYTES,
         reserve_bytes: int = RESERVE_BYTES,
+        is_replicated: bool = False,
     ) -> None:
-        self.shard = shard
+        super().__init__(shard, segments, Lsn(next_lsn - 1))
+        self.is_replicated = is_replicated  # `committed` is moved by whoever hears the members
         self.epoch = epoch
         self.next_lsn = next_lsn
         self.durable = Lsn(next_lsn - 1)
         self.stamp = stamp  # of the open frame, or of the last one
-        self.segments = list(segments)  # in log order; the last one grows
-        self.ciphers: dict[str, Cipher] = {}  # of the segments of this epoch
+        self.keys: dict[str, bytes] = {}  # of the same segments, wrapped, for the members
         self._crc = crc
         self._wall = WallMs(0)
         self._segment_bytes = segment_bytes
         self._reserve_bytes = reserve_bytes
-        self._active: Segment | None = None
         self._index = SegmentIndex()
         self._cipher: Cipher | None = None
-        self._spare: tuple[int, Cipher] | None = None
+        self._spare: tuple[int, Cipher, bytes] | None = None
         self._spare_number = 0
         self._is_preparing = False
         self._renames: dict[str, int] = {}  # stem of a segment not yet written -> its number as a spare
@@ -118,9 +94,8 @@ class Journal:
         self._parts: list[bytes] = []
         self._drafts: list[_Draft] = []
         self._under_way: Lsn | None = None  # last lsn of the flush that is being written
-        self._declared = declared  # highest durable lsn that stands in the log itself
+        self._declared = declared  # highest committed lsn that stands in the log itself
         self._written = stamp  # of the last frame that was closed
-        self._searches: dict[Need, tuple[Lsn, list[Header]]] = {}  # how far those came that wait for an index
 
     @property
     def appended(self) -> Lsn:
@@ -186,7 +161,7 @@ class Journal:
     def _turn(self) -> None:
         """Leaves the active segment for the spare one."""
         assert self._spare is not None, "the owner has to ask has_room and is_exhausted first"
-        number, self._cipher = self._spare
+        number, self._cipher, key = self._spare
         self._spare = None
         if self._active is not None:
             self._active.last = self.appended  # sealed, once that is durable
@@ -196,6 +171,7 @@ class Journal:
         self._start = SECTOR
         self.segments.append(self._active)
         self.ciphers[stem] = self._cipher
+        self.keys[stem] = key
         self._renames[stem] = number
 
     # Making them durable
@@ -217,7 +193,7 @@ class Journal:
             return ()
         drafts, self._drafts = self._drafts, []
         self._under_way = self.appended
-        self._declared, self._written = self.durable, self.stamp
+        self._declared, self._written = self.committed, self.stamp
         operations: list[FileOp] = []
         while drafts:
             segment = drafts[0].segment
@@ -229,6 +205,18 @@ class Journal:
     def synced(self) -> None:
         assert self._under_way is not None, "nothing was to be synced"
         self.durable, self._under_way = self._under_way, None
+        if not self.is_replicated:
+            self.committed = self.durable
+
+    def reign(self, epoch: Epoch) -> None:
+        """What follows belongs to a new configuration, and so to a new segment. Everything before is durable."""
+        assert epoch > self.epoch, "epochs rise"
+        assert self.durable == self.appended, "a range is sealed at its end"
+        assert self._under_way is None, "a range is sealed when it is written"
+        if self._active is not None:
+            self._active.last = self.appended
+        self.epoch, self._active, self._cipher = epoch, None, None
+        self._start = self._fill = self._limit = 0
 
     def _write(self, segment: Segment, drafts: list[_Draft]) -> list[FileOp]:
         path = segment_path(segment.stem)
@@ -248,7 +236,7 @@ class Journal:
                 first=draft.first,
                 time=draft.stamp,
                 wall=draft.wall,
-                durable=self.durable,
+                durable=self.committed,
             )
             frames.append(frame)
             if draft.parts:  # an empty frame is no link of the chain
@@ -267,13 +255,14 @@ class Journal:
         ]
 
     def _header(self, segment: Segment, stamp: Instant) -> bytes:
-        before = Lsn(segment.first - 1)  # synced by the operations before this one
+        synced = Lsn(segment.first - 1)  # by the operations before this one
+        before = self.committed if self.is_replicated else synced
         return encode_header(SegmentHeader(self.shard, self.epoch, segment.first, self._crc, stamp, before))
 
     def idle_deadline(self) -> Instant | None:
-        """When an empty frame is due: the log's end does not say yet that it is durable, and nothing is coming."""
+        """When an empty frame is due: the log's end does not say yet that it is committed, and nothing is coming."""
         is_busy = self._parts or self._drafts or self._under_way is not None
-        if is_busy or self._declared >= self.durable or not self._has_place_for(SECTOR):
+        if is_busy or self._declared >= self.committed or not self._has_place_for(SECTOR):
             return None
         return Instant(self._written + IDLE_AFTER)
 
@@ -308,93 +297,8 @@ class Journal:
         self._spare_number += 1
         return self._spare_number
 
-    def end_spare(self, cipher: Cipher | None) -> None:
-        """None: it could not be made; `wants_spare` asks again."""
+    def end_spare(self, cipher: Cipher | None, key: bytes = b"") -> None:
+        """None: it could not be made; `wants_spare` asks again. `key`: as it stands in its file, for the members."""
         self._is_preparing = False
         if cipher is not None:
-            self._spare = (self._spare_number, cipher)
-
-    # Finding messages
-
-    def locate(
-        self, lane: LaneId, at: Lsn, indexes: Mapping[str, SegmentIndex] | None = None
-    ) -> Location | IndexNeeded:
-        """Where the bytes of a committed message are. `indexes`: those the caller has loaded, by stem."""
-        position = bisect_right(self.segments, at, key=lambda segment: segment.first) - 1
-        if position < 0:
-            raise CorruptLog(f"lsn {at} of lane {lane} lies before the first segment")
-        segment = self.segments[position]
-        index = segment.index or (indexes or {}).get(segment.stem)
-        if index is None:
-            return IndexNeeded(segment.stem)
-        place = index.find(lane, at)
-        if place is None:
-            raise CorruptLog(f"lsn {at} of lane {lane} is not in segment {segment.stem}")
-        return Location(segment_path(segment.stem), *place, segment.epoch, segment.stem)
-
-    def headers(self, need: Need, indexes: Mapping[str, SegmentIndex] | None = None) -> Found | IndexNeeded:
-        """What a lane asks for, from as many segments as it takes.
-
-        It goes on where it stopped, so each index is asked for once and need not be kept by the caller.
-        """
-        lsn, found = self._searches.pop(need, (need.lsn, []))
-        position = max(0, bisect_right(self.segments, lsn, key=lambda segment: segment.first) - 1)
-        for segment in self.segments[position:]:
-            if segment is not self._active and segment.last < lsn:
-                continue  # what was behind it has been removed
-            if need.end and segment.first > need.end:
-                break
-            index = segment.index or (indexes or {}).get(segment.stem)
-            if index is None:
-                self._searches[need] = (max(lsn, segment.first), found)
-                return IndexNeeded(segment.stem)
-            if index.collect(need, found):
-                break
-        return _in_order(need, found)
-
-    # Sealed segments
-
-    def sealed_without_index(self) -> list[str]:
-        """Segments that are left and durable, whose index is only in memory."""
-        return [
-            segment.stem
-            for segment in self.segments
-            if segment is not self._active and not segment.has_index_file and segment.last <= self.durable
-        ]
-
-    def sealed_upto(self) -> Lsn:
-        """Up to here the log is in segments that will not change any more: what a snapshot may cover."""
-        sealed = [each.last for each in self.segments if each is not self._active]
-        return max((last for last in sealed if last <= self.durable), default=_NONE)
-
-    def write_index(self, stem: str) -> Work[None]:
-        """Puts the index file of a sealed segment in place; then `indexed` may be called."""
-        segment = self._segment(stem)
-        assert segment.index is not None
-        head = IndexHead(self.shard, segment.epoch, segment.used, segment.first, segment.last)
-        yield from replace(index_path(stem), encode_index(segment.index, head))
-
-    def indexed(self, stem: str) -> None:
-        """The index file is durable; the one in memory can go."""
-        segment = self._segment(stem)
-        segment.index, segment.has_index_file = None, True
-
-    def forget(self, stem: str) -> None:
-        """The segment is about to be removed."""
-        segment = self._segment(stem)
-        assert segment is not self._active
-        self.segments.remove(segment)
-        self.ciphers.pop(stem, None)
-
-    def _segment(self, stem: str) -> Segment:
-        return next(segment for segment in self.segments if segment.stem == stem)
-
-
-def _in_order(need: Need, found: list[Header]) -> Found:
-    """Ascending by seq, each once, the youngest copy; and up to where nothing is missing."""
-    latest, upto = {header.seq: header for header in found}, need.last
-    if need.end and len(latest) > need.count_max:
-        upto = sorted(latest)[need.count_max - 1]
-    elif not need.end and len(found) >= need.count_max:
-        upto = max((header.seq for header in found if header.at == header.lsn), default=found[-1].seq)
-    return Found([latest[seq] for seq in sorted(latest) if seq <= upto], upto)
+            self._spare = (self._spare_number, cipher, key)

@@ -97,7 +97,7 @@ class Primary:
     @property
     def committed(self) -> Lsn:
         """On one host what is durable here is committed; with members it is what all of them have."""
-        return self.journal.durable
+        return self.journal.committed
 
     # Commands
 

@@ -13,15 +13,13 @@ Laws
 - Every step may be cut short and done again.
 """
 
-import struct
-from typing import Final, Generic
-
-import google_crc32c
+from typing import Generic
 
 from holdfast.core.errors import CorruptLog
 from holdfast.core.files import List, Read, Size, Sync, SyncDir, Work, Write, replace
 from holdfast.core.journal import Journal
 from holdfast.core.limits import RESERVE_BYTES, SEGMENT_BYTES, STRETCH_BITS
+from holdfast.core.promise import PROMISE, PROMISE_MAX, decode_promise, encode_promise
 from holdfast.core.replay import End, Replay, S, from_snapshot
 from holdfast.core.segment import SECTOR, STEM_CHARS, align, segment_path
 from holdfast.core.segment_files import (
@@ -33,14 +31,6 @@ from holdfast.core.segment_files import (
 )
 from holdfast.core.snapshot import list_snapshots, load_newest
 from holdfast.core.types import Epoch, Lsn, ShardId
-
-# promise: magic 8 bytes | version u32 | epoch u32 | identity length u32 | identity | CRC-32C of all before
-PROMISE: Final = "promise"
-MAGIC: Final = b"HFPROMIS"
-VERSION: Final = 1
-_HEAD = struct.Struct("<8sIII")
-_CRC = struct.Struct("<I")
-_PROMISE_MAX: Final = 65_536  # more than any identity takes
 
 
 class Recovered(Generic[S]):
@@ -113,25 +103,11 @@ def _replay(
     return replay, state.lsn - head.lsn
 
 
-def encode_promise(epoch: Epoch, identity: bytes) -> bytes:
-    data = _HEAD.pack(MAGIC, VERSION, epoch, len(identity)) + identity
-    return data + _CRC.pack(google_crc32c.value(data))
-
-
-def decode_promise(data: bytes) -> tuple[Epoch, bytes]:
-    if len(data) < _HEAD.size + _CRC.size or google_crc32c.value(data[:-4]) != _CRC.unpack(data[-4:])[0]:
-        raise CorruptLog("the promise file is damaged: which epochs were promised is unknown")
-    magic, version, epoch, length = _HEAD.unpack_from(data)
-    if magic != MAGIC or version != VERSION or len(data) != _HEAD.size + length + _CRC.size:
-        raise CorruptLog(f"the promise file is not of version {VERSION}")
-    return epoch, data[_HEAD.size : -4]
-
-
 def _raise_promise(identity: bytes, segments: list[Segment], *, has_snapshots: bool) -> Work[Epoch]:
     """The epoch of this start, higher than any before, durable."""
     promised = Epoch(0)
     if PROMISE in (yield List("")):
-        promised, owner = decode_promise((yield Read(PROMISE, 0, _PROMISE_MAX)))
+        promised, owner = decode_promise((yield Read(PROMISE, 0, PROMISE_MAX)))
         if owner != identity:
             raise CorruptLog("the promise file belongs to another host or disk")
     elif segments or has_snapshots:

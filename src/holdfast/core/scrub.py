@@ -18,7 +18,7 @@ from holdfast.core.codec import decode
 from holdfast.core.errors import CorruptLog
 from holdfast.core.files import List, Read, Size, Work
 from holdfast.core.index import decode_index
-from holdfast.core.recovery import PROMISE, decode_promise
+from holdfast.core.promise import PROMISE, decode_promise
 from holdfast.core.segment import index_path, judge, key_path, segment_path, split_records
 from holdfast.core.segment_files import Position, Segment, SegmentReader, list_segments, read_index_head
 from holdfast.core.snapshot import decode_snapshot, list_snapshots, snapshot_path
