@@ -25,7 +25,7 @@ UNMODELLED = {
 
 # Ours: said by a host about itself, and always its own fault.
 OURS = {"ServiceUnavailable": 503, "Overloaded": 503, "NoRoom": 503, "NotPrimary": 503}
-OURS |= {"LaneDraining": 503, "OutcomeUnknown": 500, "CorruptLog": 500}
+OURS |= {"LaneDraining": 503, "Unsure": 503, "OutcomeUnknown": 500, "CorruptLog": 500}
 
 ABSTRACT = {"HoldfastError", "SqsError", "RequestError"}
 

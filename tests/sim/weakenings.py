@@ -219,7 +219,7 @@ def segment_unlinked_early() -> None:
 def page_cache_is_trusted() -> None:
     """recovery does not write the tail again"""
 
-    @instead(recovery, "_write_again")
+    @instead(recovery, "write_again")
     def _(_: Any, __: Any) -> Work[None]:
         yield SyncDir("keys")
 

@@ -22,6 +22,7 @@ from typing import NewType
 
 import msgspec
 
+from holdfast.core.limits import RANGES_MAX
 from holdfast.core.types import Epoch, Lsn, ShardId
 
 HostId = NewType("HostId", str)
@@ -97,6 +98,23 @@ class ManagerRecord(msgspec.Struct, frozen=True):
 
 
 MANAGER_KEY = "manager"
+
+
+def succeed(
+    record: ShardRecord, *, epoch: Epoch, primary: HostId, members: tuple[Member, ...], end: Lsn, end_hash: bytes
+) -> ShardRecord:
+    """The record of the next configuration: the open range is sealed at `end`, and one of `epoch` begins behind it.
+
+    A range without a single lsn is not worth a seal. Logs are compared by their segments, so old ranges are for people
+    to read, and only the last few are kept.
+    """
+    sealed = [each for each in record.ranges if each.end is not None]
+    last = record.ranges[-1] if record.ranges else None
+    if last is not None and last.end is None and end >= last.start:
+        sealed.append(Range(last.epoch, last.members, last.start, end, end_hash))
+    begun = Range(epoch, members, Lsn(end + 1))
+    ranges = (*sealed[1 - RANGES_MAX :], begun)
+    return ShardRecord(epoch, primary, members, ShardState.ACTIVE, ranges, record.min_members, record.losses)
 
 
 def host_key(host: HostId) -> str:

@@ -6,7 +6,7 @@ HoldfastError
 ├── RequestError             answered by AWS everywhere, though the model does not name it
 │   ├── InvalidParameterValue, MissingParameter
 ├── ServiceUnavailable       ours: retry, nothing was done (HTTP 503)
-│   ├── Overloaded, NoRoom, NotPrimary, LaneDraining
+│   ├── Overloaded, NoRoom, NotPrimary, LaneDraining, Unsure
 ├── OutcomeUnknown           ours: it may have been done, or not; a retry may do it twice (HTTP 500)
 └── CorruptLog               the disk lied; the host stops and names the range
 """
@@ -203,6 +203,10 @@ class NotPrimary(ServiceUnavailable):
 
 class LaneDraining(ServiceUnavailable):
     text = "This part of the queue takes no new messages any more. Another one does."
+
+
+class Unsure(ServiceUnavailable):
+    text = "This host does not hear the other hosts of that queue and hands nothing out until it does. Retry later."
 
 
 class OutcomeUnknown(HoldfastError):

@@ -7,7 +7,7 @@ here and can be tested with a power cut after each one.
 Paths are relative to the shard's folder. An operation that fails is thrown into the generator as OSError.
 """
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from typing import Any, TypeVar
 
 import msgspec
@@ -70,6 +70,11 @@ class List(msgspec.Struct, frozen=True):
 FileOp = Create | Write | Sync | Rename | SyncDir | Unlink | Read | Size | List
 Result = TypeVar("Result")
 Work = Generator[FileOp, Any, Result]
+
+
+def perform(operations: Iterable[FileOp]) -> Work[None]:
+    """One after the other."""
+    yield from operations
 
 
 def replace(path: str, data: bytes) -> Work[None]:

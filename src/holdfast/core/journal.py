@@ -85,6 +85,7 @@ class Journal(Archive):
         self._spare: tuple[int, Cipher, bytes] | None = None
         self._spare_number = 0
         self._is_preparing = False
+        self._is_full = False  # the last try to make a spare has failed
         self._renames: dict[str, int] = {}  # stem of a segment not yet written -> its number as a spare
         # the open frame
         self._start = 0
@@ -94,6 +95,7 @@ class Journal(Archive):
         self._parts: list[bytes] = []
         self._drafts: list[_Draft] = []
         self._under_way: Lsn | None = None  # last lsn of the flush that is being written
+        self.ends: list[tuple[str, int, Lsn, int]] = []  # of the last flush, per segment: stem, bytes, lsn, crc there
         self._declared = declared  # highest committed lsn that stands in the log itself
         self._written = stamp  # of the last frame that was closed
 
@@ -191,7 +193,7 @@ class Journal(Archive):
             self._fill = self._limit = self._start
         if not self._drafts:
             return ()
-        drafts, self._drafts = self._drafts, []
+        drafts, self._drafts, self.ends = self._drafts, [], []
         self._under_way = self.appended
         self._declared, self._written = self.committed, self.stamp
         operations: list[FileOp] = []
@@ -243,6 +245,8 @@ class Journal(Archive):
                 self._crc = crc
                 segment.last = Lsn(draft.first + len(draft.parts) - 1)
             segment.used = draft.start + len(frame)
+        last = drafts[-1]
+        self.ends.append((segment.stem, segment.used, Lsn(last.first + len(last.parts) - 1), self._crc))
         return [*operations, Write(path, start, b"".join(frames)), Sync(path)]
 
     def _put_into_use(self, segment: Segment, number: int) -> list[FileOp]:
@@ -287,6 +291,11 @@ class Journal(Archive):
     def _has_place_for(self, size: int) -> bool:
         return self._spare is not None or self._left() >= size
 
+    @property
+    def is_waiting(self) -> bool:
+        """For the spare that becomes the first segment of an epoch: nothing can be taken for this short time."""
+        return self._active is None and self._spare is None and not self._is_full
+
     def wants_spare(self) -> bool:
         return self._spare is None and not self._is_preparing
 
@@ -300,5 +309,6 @@ class Journal(Archive):
     def end_spare(self, cipher: Cipher | None, key: bytes = b"") -> None:
         """None: it could not be made; `wants_spare` asks again. `key`: as it stands in its file, for the members."""
         self._is_preparing = False
+        self._is_full = cipher is None
         if cipher is not None:
             self._spare = (self._spare_number, cipher, key)

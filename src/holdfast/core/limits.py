@@ -125,3 +125,25 @@ BALANCE_START_PERCENT: Final = 20  # hosts that differ by more than this of the 
 BALANCE_STOP_PERCENT: Final = 5  # … to this
 IDLE_LOAD: Final = 1_000_000  # bytes per second that a shard counts for before it has carried any
 LOAD_SMOOTHING: Final = 64  # of one look's difference, this part counts: about a minute
+
+# Replication
+REPLICA_BEAT: Final = SECOND // 10  # a primary says at least so often where its log ends
+REPLICA_PATIENCE: Final = 2 * SECOND  # a member that does not follow for so long is let go; no commit, no commands
+UNSURE_AFTER: Final = SECOND // 2  # a primary that has not heard all members for so long hands nothing out
+LEVEL_WAIT: Final = SECOND // 5  # how long a change of members may stop the frames before it is sent
+CHANGE_PAUSE: Final = SECOND // 2  # between two tries to change the members
+RETURN_AFTER: Final = SECOND  # a member that was let go may come back after this, doubled each time
+RETURN_AFTER_MAX: Final = 64 * SECOND
+SLOW_LAG: Final = SECOND // 8  # a member whose acknowledgements take so long, and four times as long as others',
+SLOW_FOR: Final = 3 * SECOND  # and all of them for this time, slows everybody down
+UNCOMMITTED_BYTES_MAX: Final = 16_777_216  # frames that not all members have; then commands are refused
+ASYNC_LAG: Final = SECOND  # how far an asynchronous queue's members may lag behind before commands are refused
+HELD_MAX: Final = 10_000  # commands that wait while the members change
+AHEAD_MAX: Final = 64  # messages that came before their predecessors
+WAITING_MAX: Final = 256  # messages that wait for a promise to be durable
+PULL_AFTER: Final = SECOND // 50  # what is missing is asked for again after this, when the primary is heard
+PULL_BYTES: Final = 1_048_576  # of the log sent at once to who is behind, and one frame more
+FENCE_WAIT: Final = SECOND // 4  # a candidate waits so long for all members of the last configuration,
+FENCE_WAIT_LONG: Final = 2 * SECOND  # and so long when too few have answered to go on with them alone
+STORE_PATIENCE: Final = 2 * SECOND  # a question that the store has not answered by then is asked again
+RANGES_MAX: Final = 32  # of a shard's record; older ones are dropped, since logs are compared by their segments

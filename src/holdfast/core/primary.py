@@ -32,7 +32,7 @@ from holdfast.core.command import (
     Tick,
     Watch,
 )
-from holdfast.core.errors import HoldfastError, NoRoom, Overloaded
+from holdfast.core.errors import HoldfastError, NoRoom, NotPrimary, OutcomeUnknown, Overloaded, Unsure
 from holdfast.core.files import FileOp
 from holdfast.core.journal import Journal
 from holdfast.core.limits import OUTBOX_IN_FLIGHT, OUTBOX_RETRY, REPLIES_MAX, SECOND, TICK_INTERVAL
@@ -93,6 +93,7 @@ class Primary:
         self._handed: dict[tuple[ShardId, int], Instant] = {}  # when a departure was last sent
         self._ticked = Instant(0)
         self._is_idle = False  # the log's end does not say yet that it is durable
+        self.is_sure = True  # nobody else can be leading this shard: messages may be handed out
 
     @property
     def committed(self) -> Lsn:
@@ -107,7 +108,7 @@ class Primary:
             self._ready.append((token, Overloaded()))
             return
         self._open(own, wall)
-        if self.shard.stirred and type(command) is Receive and command.lane in self.shard.stirred:
+        if self.is_sure and self.shard.stirred and type(command) is Receive and command.lane in self.shard.stirred:
             self._serve_lane(command.lane)  # who waits was here first
         self._decide(command, token, wait_s)
 
@@ -153,6 +154,8 @@ class Primary:
 
     def _execute(self, command: Command) -> Answer | HoldfastError | Need:
         try:
+            if not self.is_sure and type(command) is Receive:
+                raise Unsure
             self._check_room(command)
             decided = self.shard.decide(command, self.committed)
         except HoldfastError as refusal:
@@ -227,6 +230,8 @@ class Primary:
 
     def _serve_waiters(self) -> None:
         """Lanes where something may have become visible: their waiters, oldest first, until one finds nothing."""
+        if not self.is_sure:
+            return
         for lane_id in list(self.shard.stirred):
             self._serve_lane(lane_id)
 
@@ -313,6 +318,25 @@ class Primary:
                 _, token, answer = bound.popleft()
                 ready.append((token, answer))
         return ready
+
+    def abandon(self) -> list[Reply]:
+        """This host leads the shard no longer: what is said to all who wait. What was decided may or may not stay."""
+        replies, self._ready = self._ready, []
+        for _, token, answer in (*self._bound, *self._bound_local):
+            unknown: Outcome | list[Outcome] = (
+                [OutcomeUnknown() for _ in answer] if isinstance(answer, list) else OutcomeUnknown()
+            )
+            replies.append((token, unknown))
+        batches: list[_Several] = []
+        for _, token, _ in (entry for waiting in self._needing.values() for entry in waiting):
+            if type(token) is not _Place:
+                replies.append((token, NotPrimary()))
+            elif token.several not in batches:
+                batches.append(token.several)
+        replies += [(batch.token, [OutcomeUnknown() for _ in batch.outcomes]) for batch in batches]
+        for waiter in self.polls.drain():
+            replies.append((waiter.token, NOTHING_VISIBLE if type(waiter.command) is Watch else EMPTY_DELIVERY))
+        return [reply for reply in replies if reply[0] is not None]
 
     # Headers that are not in memory
 

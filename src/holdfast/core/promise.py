@@ -1,4 +1,4 @@
-"""The promise of a host to a shard: no epoch below this one is accepted any more. Whose promise it is stands in it, too.
+"""The promise of a host to a shard: no epoch below this one is accepted any more; and whose promise it is.
 
 It is durable before anything is answered in its name; this one small write is what fences an old primary.
 """

@@ -52,18 +52,18 @@ def recover(
     reserve_bytes: int = RESERVE_BYTES,
 ) -> Work[Recovered[S]]:
     """Raises CorruptLog when bytes that were durable are damaged or missing."""
-    yield from _remove_leftovers()
+    yield from remove_leftovers()
     segments = yield from list_segments()
-    yield from _check_length(segments, segment_bytes)
+    yield from check_length(segments, segment_bytes)
     snapshots = yield from list_snapshots()
     epoch = yield from _raise_promise(identity, segments, has_snapshots=bool(snapshots))
     replay, replayed = yield from _replay(shard, segments, snapshots, machine)
     state, torn_bytes = replay.state, 0
     if replay.end is not None:
-        torn_bytes = yield from _cut(replay.end, epoch)
-    yield from _write_again(replay)
-    segments = yield from _remove_unused(segments, replay.end)
-    _check_living(state, segments)
+        torn_bytes = yield from cut(replay.end, epoch)
+    yield from write_again(replay)
+    segments = yield from remove_unused(segments, replay.end)
+    check_living(state, segments)
     journal = Journal(
         shard,
         epoch,
@@ -81,12 +81,12 @@ def recover(
 def rehearse(shard: ShardId, *, machine: type[S], segment_bytes: int = SEGMENT_BYTES) -> Work[Lsn]:
     """Would `recover` succeed? Changes nothing; answers the last lsn, or raises CorruptLog. O(what recover reads)."""
     segments = yield from list_segments()
-    yield from _check_length(segments, segment_bytes)
+    yield from check_length(segments, segment_bytes)
     snapshots = yield from list_snapshots()
     replay, _ = yield from _replay(shard, segments, snapshots, machine)
     if replay.end is not None and replay.end.offset < SECTOR:
         segments = [segment for segment in segments if segment is not replay.end.segment]
-    _check_living(replay.state, segments)
+    check_living(replay.state, segments)
     return replay.state.lsn
 
 
@@ -97,7 +97,7 @@ def _replay(
     state, head = yield from load_newest(shard, machine)
     floor = max([Lsn(0), *snapshots])  # a snapshot's name alone proves that its lsn was committed
     start = from_snapshot(segments, head.lsn)
-    floor = max(floor, (yield from _note_indexes(shard, segments, start)))
+    floor = max(floor, (yield from note_indexes(shard, segments, start)))
     replay = Replay(shard, state, crc=head.crc, time=head.time)
     yield from replay.run(segments[start:], floor=floor)
     return replay, state.lsn - head.lsn
@@ -117,7 +117,7 @@ def _raise_promise(identity: bytes, segments: list[Segment], *, has_snapshots: b
     return epoch
 
 
-def _remove_leftovers() -> Work[None]:
+def remove_leftovers() -> Work[None]:
     """Temporary files, and spares: neither ever holds anything that was acknowledged."""
     for folder in ("segments", "index", "snapshots", "quarantine", "keys"):
         names = yield List(folder)
@@ -128,7 +128,7 @@ def _is_leftover(folder: str, name: str) -> bool:
     return name.endswith(".tmp") or (folder in ("segments", "keys") and name.startswith("spare-"))
 
 
-def _check_length(segments: list[Segment], segment_bytes: int) -> Work[None]:
+def check_length(segments: list[Segment], segment_bytes: int) -> Work[None]:
     """A segment has its whole length before it has its name. If the last one is shorter, its end was cut off by
     somebody else than a power cut, perhaps with frames that were durable; of the others the next one tells."""
     for segment in segments[-1:]:
@@ -138,7 +138,7 @@ def _check_length(segments: list[Segment], segment_bytes: int) -> Work[None]:
             raise CorruptLog(f"{path} ends at byte {length} of {segment_bytes}: what came behind is missing")
 
 
-def _note_indexes(shard: ShardId, segments: list[Segment], start: int) -> Work[Lsn]:
+def note_indexes(shard: ShardId, segments: list[Segment], start: int) -> Work[Lsn]:
     """Learns which segments have an index file; answers the highest lsn that they prove to be durable.
 
     Segments that replay will not read and that have no index are read here.
@@ -154,7 +154,7 @@ def _note_indexes(shard: ShardId, segments: list[Segment], start: int) -> Work[L
     return proven
 
 
-def _cut(end: End, epoch: Epoch) -> Work[int]:
+def cut(end: End, epoch: Epoch) -> Work[int]:
     """Quarantines and zeroes a torn tail. Answers its length."""
     if end.damage is None:
         return 0
@@ -166,7 +166,7 @@ def _cut(end: End, epoch: Epoch) -> Work[int]:
     return length
 
 
-def _write_again(replay: Replay[S]) -> Work[None]:
+def write_again(replay: Replay[S]) -> Work[None]:
     stems = dict.fromkeys(tail.stem for tail in replay.tails)
     for tail in replay.tails:
         yield Write(segment_path(tail.stem), tail.offset, tail.data)
@@ -176,7 +176,7 @@ def _write_again(replay: Replay[S]) -> Work[None]:
     yield SyncDir("keys")
 
 
-def _remove_unused(segments: list[Segment], end: End | None) -> Work[list[Segment]]:
+def remove_unused(segments: list[Segment], end: End | None) -> Work[list[Segment]]:
     """A last segment that was named and never written, and keys and indexes whose segment is gone."""
     if end is not None and end.offset < SECTOR:
         segments = [segment for segment in segments if segment is not end.segment]
@@ -189,7 +189,7 @@ def _remove_unused(segments: list[Segment], end: End | None) -> Work[list[Segmen
     return segments
 
 
-def _check_living(state: S, segments: list[Segment]) -> None:
+def check_living(state: S, segments: list[Segment]) -> None:
     """Every stretch of the log with living messages must be on disk."""
     live = state.live
     for stretch in sorted(live):

@@ -1,0 +1,256 @@
+"""A fail-over, as the host sees it that was chosen to lead next.
+
+    promise durable ──▶ fencing ──▶ reaching ──▶ verifying ──▶ levelling ──▶ proposed ──▶ leads
+                                                    │
+                                                    └── damage ──▶ withdrawn: another member has to be chosen
+
+    fencing    all members of the last configuration are asked to promise the epoch, and tell where their logs end
+    reaching   the longest of their logs is fetched: it has the most work that nobody was told of yet
+    verifying  what was received last is read back from the disk: checksums and chain
+    levelling  the others are brought to exactly this log, its end included; enough of them, whoever they are
+    proposed   one compare-and-swap: the open range sealed at that end, the new members, ACTIVE
+
+Laws
+- Its own durable promise fences the old primary: that one needs every member of the last configuration to commit, and
+  this host is one of them. So whatever was acknowledged is in this log, and nothing can be added to it any more.
+- Only frames of the open range count for "longest". What an older epoch left beyond its seal is not part of any log.
+- A log whose tail was torn may miss what it had acknowledged: then another member of the last configuration has to
+  answer first, and its log is taken if it is longer. A sole member has nobody to ask, as one host has not.
+- It serves only after the compare-and-swap is certain. With too few others it waits, and the old configuration stays.
+"""
+
+from collections.abc import Callable
+from enum import Enum
+
+from holdfast.core.cluster import HostId, Member, ShardRecord, host_key, succeed
+from holdfast.core.files import Work
+from holdfast.core.limits import FENCE_WAIT, FENCE_WAIT_LONG, LEVEL_WAIT, REPLICA_BEAT
+from holdfast.core.proposal import Proposal
+from holdfast.core.replica_log import ReplicaLog
+from holdfast.core.replica_message import Ack, Append, Fence, Fenced, Place
+from holdfast.core.segment import parse_stem, segment_path
+from holdfast.core.segment_files import Position, SegmentReader
+from holdfast.core.standby import Standby
+from holdfast.core.station import NoticeKind, Station
+from holdfast.core.store import Check
+from holdfast.core.types import Epoch, Instant
+
+
+class Phase(Enum):
+    FENCING = 1
+    REACHING = 2
+    VERIFYING = 3
+    LEVELLING = 4
+    PROPOSED = 5
+    WITHDRAWN = 6
+
+
+class Candidate:
+    def __init__(
+        self,
+        station: Station,
+        standby: Standby,
+        record: ShardRecord,
+        *,
+        on_active: Callable[[ShardRecord], None],
+    ) -> None:
+        """The promise of the record's epoch is durable."""
+        self.record = record
+        self.phase = Phase.FENCING
+        self._station = station
+        self._standby = standby
+        self._on_active = on_active
+        self._open = record.ranges[-1] if record.ranges and record.ranges[-1].end is None else None
+        self._others = [member for member in record.members if member != station.me]
+        self._answers: dict[HostId, Fenced] = {}
+        self._level: dict[HostId, Member] = {}
+        self._source: HostId | None = None  # whose longer log is being fetched
+        self._since = self._beat_at = station.now
+        self._proposal: Proposal | None = None
+        self.tick()
+
+    @property
+    def is_sure(self) -> bool:
+        """Of its log: others may be cut back to it."""
+        return self.phase in (Phase.LEVELLING, Phase.PROPOSED)
+
+    def deadline(self) -> Instant:
+        return self._beat_at
+
+    def tick(self) -> None:
+        now = self._station.now
+        if self._proposal is not None:
+            self._proposal.tick()
+        if now >= self._beat_at:
+            self._beat_at = Instant(now + REPLICA_BEAT // 2)
+            self._beat()
+        self._advance()
+
+    def _beat(self) -> None:
+        if self.phase is Phase.FENCING:
+            for member in self._others:
+                if member.host not in self._answers:
+                    self._station.send(member.host, Fence(self.record.epoch))
+        elif self.phase is Phase.REACHING and self._source is not None:
+            self._standby.pull(self._source)
+        elif self.is_sure:
+            log = self._standby.log
+            beat = Append(self.record.epoch, log.end, log.end.stem, b"", b"", log.committed)
+            for host in self._reachable():
+                self._station.send(host, beat)
+
+    def _reachable(self) -> list[HostId]:
+        """Members of the last configuration, and hosts that the shard is assigned to."""
+        hosts = [member.host for member in self._others]
+        hosts += [each.member.host for each in self._station.assigned if each.member.host not in hosts]
+        return [host for host in hosts if host != self._station.me.host]
+
+    # Answers
+
+    def fenced(self, sender: HostId, message: Fenced) -> None:
+        if Member(sender, message.life) in self._others:
+            self._answers[sender] = message
+            self._advance()
+
+    def ack(self, sender: HostId, message: Ack) -> None:
+        """Level is who has exactly this log on disk. Who it may be: the old members and assigned hosts, by life."""
+        member = Member(sender, message.life)
+        is_known = member in self._others or any(each.member == member for each in self._station.assigned)
+        if self.is_sure and is_known and message.durable == self._standby.log.end:
+            self._level[sender] = member
+            self._advance()
+
+    # Steps
+
+    def _advance(self) -> None:
+        if self.phase is Phase.FENCING and self._has_heard_enough():
+            self._choose()
+        if self.phase is Phase.REACHING and self._has_reached():
+            self._enter(Phase.VERIFYING)
+            self._station.read(verify(self._standby.log), self._verified)
+        if self.phase is Phase.LEVELLING and self._has_enough():
+            self._propose()
+
+    def _has_heard_enough(self) -> bool:
+        if len(self._answers) == len(self._others):
+            return True
+        waited = self._station.now - self._since
+        is_enough = len(self._answers) >= self.record.min_members - 1
+        has_waited = waited >= (FENCE_WAIT if is_enough else FENCE_WAIT_LONG)
+        return has_waited and (bool(self._answers) or not self._standby.log.is_suspect)
+
+    def _choose(self) -> None:
+        """The longest log of the open range."""
+        log = self._standby.log
+        if problem := self._gap():
+            self._withdraw(problem)
+            return
+        self._source = None
+        best = log.end
+        for host, answer in self._answers.items():
+            is_of_range = self._open is not None and _epoch_of(answer.end) == self._open.epoch
+            if is_of_range and answer.end > best:
+                best, self._source = answer.end, host
+        self._enter(Phase.REACHING)
+        if self._source is not None:
+            self._standby.pull(self._source)
+
+    def _gap(self) -> str:
+        """A member of the last configuration has all that lies before the open range, and no other epoch behind it."""
+        if self._open is None:
+            return ""
+        log, before = self._standby.log, self._open.start - 1
+        if log.end.lsn < before:
+            return f"the log ends at lsn {log.end.lsn}, and {before} was sealed"
+        if log.end.lsn > before and log.epoch != self._open.epoch:
+            return f"lsn {before + 1} is of epoch {log.epoch} instead of {self._open.epoch}"
+        return ""
+
+    def _has_reached(self) -> bool:
+        if self._source is not None:
+            goal = self._answers[self._source].end
+            is_late = self._station.now - self._since >= FENCE_WAIT_LONG
+            if self._standby.log.end < goal and not is_late:
+                return False
+            if self._standby.log.end < goal:  # it does not answer any more: begin again without it
+                del self._answers[self._source]
+                self._enter(Phase.FENCING)
+                return False
+        return self._standby.is_settled
+
+    def _verified(self, problem: str) -> None:
+        if self.phase is not Phase.VERIFYING:
+            return
+        if problem:
+            self._withdraw(problem)
+            return
+        self._enter(Phase.LEVELLING)
+        self._beat()
+        self._advance()
+
+    def _withdraw(self, problem: str) -> None:
+        self._enter(Phase.WITHDRAWN)
+        self._station.notice(NoticeKind.WITHDRAWN, f"epoch {self.record.epoch}: {problem}")
+
+    def _has_enough(self) -> bool:
+        if len(self._level) < self.record.min_members - 1 or self._station.is_frozen:
+            return False
+        expected = [member.host for member in self._others if member.host in self._answers]
+        is_complete = all(host in self._level for host in expected)
+        return is_complete or self._station.now - self._since >= LEVEL_WAIT
+
+    def _propose(self) -> None:
+        end = self._standby.log.end
+        record = succeed(
+            self.record,
+            epoch=self.record.epoch,
+            primary=self._station.me.host,
+            members=(self._station.me, *self._level.values()),
+            end=end.lsn,
+            end_hash=end.crc.to_bytes(4, "little"),
+        )
+        revisions = {each.member: each.revision for each in self._station.assigned}
+        strangers = [member for member in self._level.values() if member not in self._others]
+        guards = tuple(Check(host_key(member.host), revisions[member]) for member in strangers)
+        self._enter(Phase.PROPOSED)
+        self._proposal = Proposal(
+            self._station,
+            record,
+            guards=guards,
+            on_done=lambda: self._on_active(record),
+            on_lost=lambda: self._withdraw("somebody else has changed the record"),
+            on_void=self._again,
+        )
+
+    def _again(self) -> None:
+        """A new member is not what it was when it became level."""
+        self._proposal = None
+        self._level.clear()
+        self._enter(Phase.LEVELLING)
+
+    def _enter(self, phase: Phase) -> None:
+        self.phase, self._since = phase, self._station.now
+
+
+def _epoch_of(place: Place) -> Epoch:
+    return parse_stem(place.stem)[0] if place.stem else Epoch(0)
+
+
+def verify(log: ReplicaLog) -> Work[str]:
+    """Reads the last segment back, frame by frame. Answers what is wrong with it; "" if nothing is. O(its bytes).
+
+    What lies before was sealed, and is looked at by the scrub: others have it, too.
+    """
+    segment = log.segments[-1] if log.segments else None
+    if segment is None:
+        return ""
+    reader = SegmentReader(segment)
+    header = yield from reader.header(log.shard, segment)
+    if header is None:
+        return f"{segment_path(segment.stem)}: {reader.problem}"
+    position = Position(segment.first, header.previous, header.time)
+    while reader.offset < log.end.offset and (yield from reader.next(position)) is not None:
+        pass
+    if (reader.offset, position.expected - 1, position.crc) != (log.end.offset, log.end.lsn, log.end.crc):
+        return f"{segment_path(segment.stem)} byte {reader.offset}, lsn {position.expected}: {reader.problem}"
+    return ""

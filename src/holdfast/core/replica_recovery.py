@@ -1,0 +1,142 @@
+"""From whatever a crash left to the log of a replica. As recovery.py, with two differences.
+
+    leftovers away ▶ promise read ▶ snapshot ▶ log replayed ▶ torn tail cut ▶ tail written again ▶ follow
+
+- The promise is read and not raised: epochs come from the shard's record in the store.
+- Only what the log itself declares committed is applied. The rest is the tail: it waits for a primary to say what has
+  become of it, and may be cut off.
+
+Laws
+- A torn tail may be rot in disguise: nothing later says that it was durable, yet it may have been acknowledged. It is
+  cut and kept, and the log is suspect until it grows again. The mark is the copy in quarantine/ itself, at the log's
+  end, so that the next start knows it, too.
+"""
+
+from typing import Any
+
+from holdfast.core.errors import CorruptLog
+from holdfast.core.files import List, Read, Work
+from holdfast.core.index import SegmentIndex
+from holdfast.core.limits import SEGMENT_BYTES
+from holdfast.core.promise import PROMISE, PROMISE_MAX, decode_promise
+from holdfast.core.recovery import (
+    check_length,
+    check_living,
+    cut,
+    note_indexes,
+    remove_leftovers,
+    remove_unused,
+    write_again,
+)
+from holdfast.core.replay import Replay, from_snapshot
+from holdfast.core.replica_log import Entry, ReplicaLog
+from holdfast.core.replica_message import NOWHERE, Place
+from holdfast.core.segment import STEM_CHARS, Frame
+from holdfast.core.segment_files import Segment, SegmentReader, list_segments
+from holdfast.core.shard import Shard
+from holdfast.core.snapshot import list_snapshots, load_newest
+from holdfast.core.types import Epoch, Instant, Lsn, ShardId
+
+
+class RecoveredReplica:
+    def __init__(self, log: ReplicaLog, promise: Epoch, *, torn_bytes: int) -> None:
+        self.log = log
+        self.promise = promise
+        self.torn_bytes = torn_bytes
+
+
+def recover_replica(shard: ShardId, *, identity: bytes, segment_bytes: int = SEGMENT_BYTES) -> Work[RecoveredReplica]:
+    """Raises CorruptLog when bytes that were durable are damaged or missing."""
+    yield from remove_leftovers()
+    segments = yield from list_segments()
+    yield from check_length(segments, segment_bytes)
+    snapshots = yield from list_snapshots()
+    promise = yield from read_promise(identity, has_log=bool(segments or snapshots))
+    state, head = yield from load_newest(shard, Shard)
+    start = from_snapshot(segments, head.lsn)
+    floor = max([Lsn(0), *snapshots, (yield from note_indexes(shard, segments, start))])
+    replay = _Following(shard, state, crc=head.crc, time=head.time)
+    replay.declare(floor)
+    yield from replay.run(segments[start:], floor=floor)
+    torn_bytes = 0
+    if replay.end is not None:
+        torn_bytes = yield from cut(replay.end, promise)
+    yield from write_again(replay)
+    segments = yield from remove_unused(segments, replay.end)
+    check_living(state, segments)
+    log = ReplicaLog(
+        state,
+        segments=segments,
+        base=replay.base,
+        tail=[entry for entry, _, _ in replay.held],
+        time=replay.time,
+        declared=replay.declared,
+        is_suspect=False,
+        segment_bytes=segment_bytes,
+    )
+    log.is_suspect = yield from _was_torn(log.end)
+    return RecoveredReplica(log, promise, torn_bytes=torn_bytes)
+
+
+def read_promise(identity: bytes, *, has_log: bool) -> Work[Epoch]:
+    if PROMISE not in (yield List("")):
+        if has_log:
+            raise CorruptLog("the promise file is missing beside a log: which epochs were promised is unknown")
+        return Epoch(0)
+    promise, owner = decode_promise((yield Read(PROMISE, 0, PROMISE_MAX)))
+    if owner != identity:
+        raise CorruptLog("the promise file belongs to another host or disk")
+    return promise
+
+
+def _was_torn(end: Place) -> Work[bool]:
+    """Was a torn tail ever cut off at the end of the log, or in a segment behind it that is gone?"""
+    for name in (yield List("quarantine")):
+        place, _, kind = name.rpartition(".")
+        offset = int(place[STEM_CHARS + 1 : STEM_CHARS + 9], 16) if kind == "torn" else 0
+        if kind == "torn" and (place[:STEM_CHARS], offset) >= (end.stem, end.offset):
+            return True
+    return False
+
+
+class _Following(Replay[Shard]):
+    """Applies a frame only when the log has declared it committed."""
+
+    def __init__(self, shard: ShardId, state: Shard, *, crc: int, time: Instant) -> None:
+        super().__init__(shard, state, crc=crc, time=time)
+        self.base = NOWHERE
+        self.held: list[tuple[Entry, SegmentIndex | None, SegmentReader]] = []
+        self._last = NOWHERE
+        self._current: Segment | None = None
+
+    def _segment(self, segment: Segment, reader: SegmentReader, upto: Lsn | None) -> Work[Any]:
+        self._current = segment
+        return (yield from super()._segment(segment, reader, upto))
+
+    def _take(self, frame: Frame, reader: SegmentReader, index: SegmentIndex | None, offset: int) -> None:
+        segment = self._current
+        assert segment is not None, "a frame lies in a segment"
+        crc = frame.crc if frame.count else frame.previous
+        self._last = Place(segment.stem, reader.offset, frame.last, crc)
+        if frame.count and frame.last <= self.state.lsn:  # the snapshot has it
+            super()._take(frame, reader, index, offset)
+            self.base = self._last
+            self.held.clear()
+            return
+        self.held.append((Entry(frame, segment, offset, self._last), index, reader))
+        self.declare(self.declared)
+
+    def declare(self, committed: Lsn) -> None:
+        self._declare(committed)
+
+    def _declare(self, durable: Lsn) -> None:
+        super()._declare(durable)
+        last = 0
+        for number, (entry, _, _) in enumerate(self.held, start=1):
+            if entry.frame.last > self.declared:
+                break
+            last = number if entry.frame.count else last
+        for entry, index, reader in self.held[:last]:
+            super()._take(entry.frame, reader, index, entry.offset)
+            self.base = entry.end
+        del self.held[:last]

@@ -1,0 +1,166 @@
+"""A replica that follows: a member, or a learner that catches up. Both do the same; who counts stands in the record.
+
+    Append that follows my end ──▶ write, fdatasync ──▶ Ack          and what is said to be committed is applied
+    Append from further on     ──▶ kept for a moment; Pull what lies between
+    anything else              ──▶ Pull: the answer brings me onto the leader's log (source.py), or cuts me back to it
+
+Laws
+- It acknowledges only in the epoch that it has promised, only what is durable, and only after an Append of that epoch
+  fitted its end: its log is then the leader's, up to there.
+- A Cut is obeyed only if it names the very end that the log has now. So one that is late or comes twice does nothing.
+- Nothing committed is ever cut off: what can be cut is the tail.
+- Starting over, with a copy of the leader's files, is only for who is not a member: a linearizable read of the record
+  says so. A member that cannot follow is damaged, and says nothing until it has been let go.
+"""
+
+from holdfast.core.catch_up import CatchUp
+from holdfast.core.cluster import HostId
+from holdfast.core.files import Work, perform
+from holdfast.core.limits import AHEAD_MAX, PULL_AFTER
+from holdfast.core.replica_log import ReplicaLog
+from holdfast.core.replica_message import NOWHERE, Ack, Append, Chunk, Cut, Place, Pull, Restart
+from holdfast.core.station import NoticeKind, Post, Station
+from holdfast.core.types import Instant, Lsn
+
+
+class Standby:
+    def __init__(self, station: Station, log: ReplicaLog) -> None:
+        self.log = log
+        self.leader = HostId("")  # who sent the last message of a leader
+        self.heard = station.now
+        self.catch_up: CatchUp | None = None
+        self._station = station
+        self._is_matched = False  # this log is the leader's, up to its end
+        self._committed = Lsn(0)  # as the leader says
+        self._goal = NOWHERE  # the leader's log goes at least up to here
+        self._ahead: dict[Place, Append] = {}
+        self._asked: Instant | None = None  # when a Pull was sent that has not been answered
+        self._is_writing = False
+        self._is_cutting = False
+
+    @property
+    def is_settled(self) -> bool:
+        """Everything received is durable, and nothing is under way."""
+        return not (self._is_writing or self._is_cutting or self.log.has_pending)
+
+    def fence(self) -> None:
+        """A higher epoch was promised: what is not being written yet is forgotten, and a new leader has to be met."""
+        self.log.drop_pending()
+        self._is_matched = False
+        self._ahead.clear()
+        self._asked, self._goal = None, NOWHERE
+        if self.catch_up is not None:  # the old files are gone, the new ones not there yet
+            self._station.end()
+
+    # The leader's messages, of the epoch that was promised
+
+    def append(self, sender: HostId, message: Append) -> None:
+        self._meet(sender)
+        if self._is_cutting or self.catch_up is not None:
+            return
+        end = self.log.end
+        self._goal = max(self._goal, message.before)
+        if message.before == end:
+            self._follow(message)
+        elif message.before > end and message.data:
+            if len(self._ahead) < AHEAD_MAX:
+                self._ahead[message.before] = message
+            self.pull(sender)
+        elif message.before < end and self._is_matched:
+            self._acknowledge()  # it came twice, or was overtaken
+        else:
+            self.pull(sender)
+
+    def _meet(self, sender: HostId) -> None:
+        self.leader, self.heard = sender, self._station.now
+
+    def _follow(self, message: Append) -> None:
+        self._is_matched, self._asked = True, None
+        if problem := self._accept(message):
+            self._station.notice(NoticeKind.DAMAGED, f"what follows lsn {self.log.end.lsn} does not fit: {problem}")
+            self.pull(self.leader, is_lost=True)
+            return
+        while (following := self._ahead.pop(self.log.end, None)) is not None:
+            self._accept(following)
+        if self._ahead:
+            self._ahead = {place: each for place, each in self._ahead.items() if place > self.log.end}
+        self._committed = max(self._committed, message.committed)
+        self.log.commit(self._committed)
+        if self.log.has_pending:
+            self._write()
+        else:
+            self._acknowledge()
+        if self.log.end < self._goal:
+            self.pull(self.leader)
+
+    def _accept(self, message: Append) -> str:
+        return self.log.accept(message.stem, message.data, message.key) if message.data else ""
+
+    def pull(self, host: HostId, *, is_lost: bool = False) -> None:
+        """Asks for what follows, unless that was done just now."""
+        now = self._station.now
+        if self._asked is None or now - self._asked >= PULL_AFTER:
+            self._asked = now
+            self._station.send(host, Pull(self._station.promise, self.log.end, is_lost))
+
+    def cut(self, sender: HostId, message: Cut) -> None:
+        self._meet(sender)
+        log = self.log
+        if message.end != log.end or not self.is_settled or self.catch_up is not None:
+            return
+        self._asked = None
+        place = log.find(message.stem, message.offset)
+        if place is None:
+            self.pull(sender, is_lost=True)
+            return
+        lost = f"lsn {place.lsn + 1}–{log.end.lsn} were never committed and are in quarantine"
+        self._station.notice(NoticeKind.TRUNCATED, lost, first=place.lsn + 1, last=log.end.lsn)
+        self._is_cutting = True
+
+        def begin() -> tuple[Work[None], tuple[Post, ...]]:
+            return log.cut(place, self._station.promise), ()
+
+        def done(_: None) -> None:
+            self._is_cutting = False
+            self.pull(sender)
+
+        self._station.enqueue(begin, done)
+
+    def restart(self, sender: HostId, message: Restart) -> None:
+        self._meet(sender)
+        if message.end == self.log.end and self.is_settled and self.catch_up is None:
+            self.catch_up = CatchUp(self._station, sender, message)
+
+    def chunk(self, sender: HostId, message: Chunk) -> None:
+        self._meet(sender)
+        if self.catch_up is not None:
+            self.catch_up.chunk(sender, message)
+
+    # The disk
+
+    def _write(self) -> None:
+        if self._is_writing:
+            return
+        self._is_writing = True
+        place = self.log.durable
+
+        def begin() -> tuple[Work[None], tuple[Post, ...]]:
+            nonlocal place
+            if not self.log.has_pending:  # forgotten meanwhile
+                return perform(()), ()
+            work, place = self.log.flush()
+            ack = Ack(self._station.promise, self._station.me.life, place)
+            return work, ((self.leader, ack),) if self._is_matched else ()
+
+        def done(_: None) -> None:
+            self._is_writing = False
+            self.log.synced(place)
+            self.log.commit(self._committed)
+            if self.log.has_pending:
+                self._write()
+
+        self._station.enqueue(begin, done)
+
+    def _acknowledge(self) -> None:
+        ack = Ack(self._station.promise, self._station.me.life, self.log.durable)
+        self._station.send(self.leader, ack)

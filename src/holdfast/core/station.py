@@ -1,0 +1,256 @@
+"""What goes into a replica and what comes out of it, and the desk at which its roles work.
+
+    step(event, now) ──▶ Output
+        job        file work; one at a time, the next is given when Done has come for this one
+        reads      file work that only reads; any number, beside the job
+        at_once    messages that may leave now
+        job.after  messages that may leave when the job is durable, and not before
+        store      transactions and linearizable reads
+        replies    to clients, earned
+        is_over    the state is of no use any more: drop the replica, recover the shard, make a new one.
+                   No job is under way then
+
+Laws
+- What is to be durable is written by jobs, in the order in which they were asked for. So a promise that was asked for
+  after a write is durable after it, and nothing that was accepted under an older promise is written behind a newer one.
+- Answers of the store and of jobs find their way by tokens. Those that nobody waits for are ignored.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from holdfast.core.cluster import HostId, Member, ShardRecord, decode_shard, shard_key
+from holdfast.core.coordination import Fetch, Fetched, Outcome, Settled, Transact
+from holdfast.core.files import Work, replace
+from holdfast.core.primary import Reply
+from holdfast.core.promise import PROMISE, encode_promise
+from holdfast.core.replica_message import Message
+from holdfast.core.store import Transaction
+from holdfast.core.types import Epoch, Instant, Lsn, ShardId, WallMs
+
+Post = tuple[HostId, Message]  # to whom
+
+
+# Events
+
+
+class Heard(msgspec.Struct, frozen=True, gc=False):
+    sender: HostId
+    message: Message
+
+
+class Done(msgspec.Struct, frozen=True):
+    """A job or a read has been carried out. One that failed is never told: the host stops."""
+
+    token: int
+    value: Any = None
+
+
+class Changed(msgspec.Struct, frozen=True):
+    """The shard's record in the store, from the watch."""
+
+    record: ShardRecord
+    revision: int
+
+
+class Candidacy(msgspec.Struct, frozen=True, gc=False):
+    """A host that the shard is assigned to, and the revision of its `hosts/` record: compared when it is added."""
+
+    member: Member
+    revision: int
+
+
+class Assigned(msgspec.Struct, frozen=True):
+    """From the watch of `assignments/` and `hosts/`: who should hold the shard and is there."""
+
+    hosts: tuple[Candidacy, ...]
+
+
+class Frozen(msgspec.Struct, frozen=True):
+    """The store was restored from a backup: no configuration is changed until an operator has looked at it."""
+
+    is_frozen: bool
+
+
+class Tick(msgspec.Struct, frozen=True):
+    """Time has passed, or commands were submitted."""
+
+
+Event = Heard | Done | Changed | Assigned | Frozen | Settled | Fetched | Tick
+
+
+# Output
+
+
+class Job(msgspec.Struct, frozen=True):
+    token: int
+    work: Work[Any]
+    after: tuple[Post, ...] = ()
+
+
+class NoticeKind(StrEnum):
+    DEPOSED = "deposed"
+    WITHDRAWN = "withdrawn"  # this candidate cannot vouch for its log
+    TRUNCATED = "truncated"  # a suffix that was never committed is in quarantine
+    DOUBT = "doubt"  # asynchronous queues may have lost what the old primary had not sent yet
+    MEMBERS = "members"
+    DAMAGED = "damaged"
+
+
+class Notice(msgspec.Struct, frozen=True):
+    """For the operator."""
+
+    kind: NoticeKind
+    text: str
+    first: Lsn = Lsn(0)
+    last: Lsn = Lsn(0)
+
+
+class Output(msgspec.Struct):
+    job: Job | None = None
+    reads: list[Job] = msgspec.field(default_factory=list)
+    at_once: list[Post] = msgspec.field(default_factory=list)
+    store: list[Transact | Fetch] = msgspec.field(default_factory=list)
+    replies: list[Reply] = msgspec.field(default_factory=list)
+    notices: list[Notice] = msgspec.field(default_factory=list)
+    is_over: bool = False
+
+
+Begin = Callable[[], tuple[Work[Any], tuple[Post, ...]]]
+Then = Callable[[Any], None]
+
+
+class Station:
+    """Shared by the roles of one replica: who it is, what it promised and knows, what it gives out."""
+
+    def __init__(self, shard: ShardId, me: Member, *, promise: Epoch, identity: bytes, segment_bytes: int) -> None:
+        self.shard = shard
+        self.me = me
+        self.identity = identity
+        self.segment_bytes = segment_bytes
+        self.promise = promise  # durable
+        self.promising = promise  # asked for; nothing below it is accepted any more
+        self.record: ShardRecord | None = None
+        self.revision = 0  # of the record
+        self.assigned: tuple[Candidacy, ...] = ()
+        self.is_frozen = False
+        self.now = Instant(0)
+        self.wall = WallMs(0)
+        self.out = Output()
+        self._last_token = 0
+        self._jobs: deque[tuple[Begin, Then]] = deque()
+        self._waiting: dict[int, Then] = {}  # token of a job or read -> what follows
+        self._asked: dict[int, Then] = {}  # token of a question to the store -> what follows
+        self._busy = 0  # token of the job under way
+        self.is_ending = False
+
+    def take(self) -> Output:
+        out, self.out = self.out, Output()
+        out.is_over = self.is_ending and not self._busy
+        return out
+
+    def end(self) -> None:
+        """The replica is over as soon as the job under way is done; nothing else is begun."""
+        self.is_ending = True
+        self._jobs.clear()
+
+    # Messages
+
+    def send(self, host: HostId, message: Message) -> None:
+        self.out.at_once.append((host, message))
+
+    def notice(self, kind: NoticeKind, text: str, *, first: int = 0, last: int = 0) -> None:
+        self.out.notices.append(Notice(kind, text, Lsn(first), Lsn(last)))
+
+    # The promise
+
+    def raise_promise(self, epoch: Epoch, then: Callable[[], None]) -> None:
+        """From now on nothing below is accepted; `then` is called when that is durable."""
+        assert epoch > self.promising, "promises rise"
+        self.promising = epoch
+
+        def begin() -> tuple[Work[None], tuple[Post, ...]]:
+            return replace(PROMISE, encode_promise(epoch, self.identity)), ()
+
+        def done(_: None) -> None:
+            self.promise = epoch
+            then()
+
+        self.enqueue(begin, done)
+
+    # Files
+
+    @property
+    def is_idle(self) -> bool:
+        return not self._busy and not self._jobs
+
+    def enqueue(self, begin: Begin, then: Then) -> None:
+        """`begin` is called when its turn has come: what to do, and what may be sent when that is durable."""
+        self._jobs.append((begin, then))
+        self._start()
+
+    def read(self, work: Work[Any], then: Then) -> None:
+        self._last_token += 1
+        self._waiting[self._last_token] = then
+        self.out.reads.append(Job(self._last_token, work))
+
+    def done(self, event: Done) -> None:
+        then = self._waiting.pop(event.token, None)
+        if then is None:
+            return
+        is_job = event.token == self._busy
+        if is_job:
+            self._busy = 0
+        then(event.value)
+        if is_job:
+            self._start()
+
+    def _start(self) -> None:
+        if self._busy or not self._jobs or self.is_ending:
+            return
+        begin, then = self._jobs.popleft()
+        work, after = begin()
+        self._last_token += 1
+        self._busy = self._last_token
+        self._waiting[self._busy] = then
+        self.out.job = Job(self._busy, work, after)
+
+    # The store
+
+    def transact(self, transaction: Transaction, then: Callable[[Outcome], None]) -> None:
+        self._last_token += 1
+        self._asked[self._last_token] = then
+        self.out.store.append(Transact(self._last_token, transaction))
+
+    def fetch(self, then: Callable[[ShardRecord | None], None]) -> None:
+        """The shard's record as it is now; `revision` is set before `then` is called."""
+        self._last_token += 1
+        self._asked[self._last_token] = then
+        self.out.store.append(Fetch(self._last_token, shard_key(self.shard)))
+
+    def settled(self, event: Settled) -> None:
+        if (then := self._asked.pop(event.token, None)) is not None:
+            then(event.outcome)
+
+    def fetched(self, event: Fetched) -> None:
+        then = self._asked.pop(event.token, None)
+        if then is None:
+            return
+        if event.record is None:
+            then(None)
+            return
+        record = decode_shard(event.record.value)
+        self.know(record, event.record.revision)
+        then(record)
+
+    @property
+    def is_member(self) -> bool:
+        return self.record is not None and self.me in self.record.members
+
+    def know(self, record: ShardRecord, revision: int) -> None:
+        if revision > self.revision:
+            self.record, self.revision = record, revision
