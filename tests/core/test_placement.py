@@ -28,7 +28,7 @@ def settle(
     loads: Mapping[ShardId, int] | None = None,
 ) -> tuple[Layout, list[Move]]:
     """All moves until nothing is wanted any more."""
-    board = Board(layout, places, loads or {})
+    board = Board(layout, places, loads=loads or {})
     made: list[Move] = []
     while moves := plan_moves(board, replicas=replicas, slack_percent=slack_percent, limit=16):
         made += moves
@@ -102,7 +102,7 @@ def test_of_a_host_that_leaves_only_its_own_replicas_move(
     leaving = data.draw(st.sampled_from(places))
     left = [each for each in places if each is not leaving]
     gone = Place(leaving.host, leaving.zone, accepts=False, keeps=False)
-    board = Board(before, [*left, gone], {})
+    board = Board(before, [*left, gone], loads={})
     moves = plan_moves(board, replicas=3, slack_percent=100, limit=1000)
     assert {each.loss for each in moves} <= {leaving.host}
     assert len(moves) <= held(before)[leaving.host]
@@ -166,15 +166,15 @@ def test_busy_shards_are_not_moved_for_balance_but_repaired() -> None:
     layout = {ShardId(1): [host(0)], ShardId(2): [host(0)], ShardId(3): [host(0)]}
     places = [Place(host(0)), Place(host(1))]
     busy = [ShardId(1), ShardId(2)]
-    assert plan_moves(Board(layout, places, {}), replicas=1, slack_percent=0, limit=9, busy=busy) == [
+    assert plan_moves(Board(layout, places, loads={}), replicas=1, slack_percent=0, limit=9, busy=busy) == [
         Move(ShardId(3), host(1), host(0))
     ]
     lost = [Place(host(0), accepts=False, keeps=False), Place(host(1))]
-    assert gained(plan_moves(Board(layout, lost, {}), replicas=1, slack_percent=0, limit=9, busy=busy)) == 3
+    assert gained(plan_moves(Board(layout, lost, loads={}), replicas=1, slack_percent=0, limit=9, busy=busy)) == 3
 
 
 def test_no_more_moves_are_planned_than_asked_for() -> None:
-    board = Board(empty(10), [Place(host(0))], {})
+    board = Board(empty(10), [Place(host(0))], loads={})
     assert gained(plan_moves(board, replicas=1, slack_percent=0, limit=4)) == 4
     assert len(held(board.replicas)) == 1
 

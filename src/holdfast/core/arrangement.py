@@ -7,10 +7,12 @@ Laws
 - A host that is not heard gets nothing new; it keeps what it has until the grace is over, since it may come back.
 - At most `moves_max` shards have a replica on the move; a shard on the move is only repaired, never balanced.
 - A primary is taken from a shard only when every assigned host is a member: a hand-over must not make it thin.
-- A host is empty when no assignment names it and no configuration counts on it.
+- A host is empty when no assignment names it, no configuration counts on it, and no shard is thin: as long as one is,
+  even an old copy may be worth something.
 """
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Collection, Iterator
 
 import msgspec
 
@@ -72,14 +74,21 @@ class Arranger:
         self._is_balancing = False
         self._hand_over_at = 0
 
-    def arrange(self, view: ClusterView, hearing: Hearing, now: int) -> Iterator[Change]:
+    def arrange(
+        self, view: ClusterView, hearing: Hearing, *, now: int, failed: Collection[HostId] = ()
+    ) -> Iterator[Change]:
+        """`failed`: hosts that lately could not take over a shard."""
         places = self._places(view, hearing, now)
         self._follow_loads(view, hearing)
-        yield from self._create(view, places)
-        yield from self._assign(view, hearing, places, now=now)
-        if now >= self._hand_over_at and (change := self._hand_over(view, hearing, places, now=now)):
-            self._hand_over_at = now + HAND_OVER_INTERVAL
-            yield change
+        new = self._create(view, places)
+        if new is not None:
+            yield new
+        yield from self._assign(view, hearing, places, is_growing=new is not None, now=now)
+        if now >= self._hand_over_at:
+            change = self._hand_over(view, hearing, places, failed=failed, now=now)
+            if change is not None:
+                self._hand_over_at = now + HAND_OVER_INTERVAL
+                yield change
         for host, drain in view.drains.items():
             if not drain.is_done and _is_empty(host, view):
                 yield Emptied(host)
@@ -122,32 +131,34 @@ class Arranger:
 
     # shards and replicas
 
-    def _create(self, view: ClusterView, places: dict[HostId, Place]) -> Iterator[Change]:
+    def _create(self, view: ClusterView, places: dict[HostId, Place]) -> Create | None:
         """One at a time."""
         open_ = [each for each in places.values() if each.accepts]
         count = min(self.settings.replicas, len(open_))
         if count < self.settings.min_members or len(view.shards) >= self.settings.shards_per_host * len(open_):
-            return
+            return None
         shard = ShardId(max(view.shards, default=0) + 1)
-        board = Board({**_layout(view), shard: ()}, list(places.values()), self._loads)
+        board = Board({**_layout(view), shard: ()}, list(places.values()), loads=self._loads)
         while len(board.replicas[shard]) < count and (host := board.best(shard)):
             board.carry_out(Move(shard, host, None))
         led = [each.primary for each in view.shards.values()]
         chosen = sorted(board.replicas[shard], key=lambda host: (led.count(host), host))
         members = [view.member(each) for each in chosen]
-        yield Create(shard, tuple(each for each in members if each is not None))
+        return Create(shard, tuple(each for each in members if each is not None))
 
     def _assign(
-        self, view: ClusterView, hearing: Hearing, places: dict[HostId, Place], *, now: int
+        self, view: ClusterView, hearing: Hearing, places: dict[HostId, Place], *, is_growing: bool, now: int
     ) -> Iterator[Change]:
+        """While shards are made, only repairs: what is new goes where there is room, and less has to be moved."""
         layout = _layout(view)
         moving = [shard for shard in layout if _is_moving(shard, view, hearing, now=now)]
         limit = self.settings.moves_max - len(moving)
         if limit <= 0:
             return
-        board = Board(layout, list(places.values()), self._loads)
+        leaders = {shard: record.primary for shard, record in view.shards.items()}
+        board = Board(layout, list(places.values()), loads=self._loads, leaders=leaders)
         slack = BALANCE_STOP_PERCENT if self._is_balancing else BALANCE_START_PERCENT
-        busy = [shard for shard, record in view.shards.items() if not _is_whole(shard, record, view)]
+        busy = [shard for shard, record in view.shards.items() if is_growing or not _is_whole(shard, record, view)]
         moves = plan_moves(board, replicas=self.settings.replicas, slack_percent=slack, limit=limit, busy=busy)
         self._is_balancing = bool(moves) or (self._is_balancing and bool(moving))
         for shard, hosts in board.replicas.items():
@@ -157,35 +168,60 @@ class Arranger:
     # primaries
 
     def _hand_over(
-        self, view: ClusterView, hearing: Hearing, places: dict[HostId, Place], *, now: int
-    ) -> Change | None:
+        self,
+        view: ClusterView,
+        hearing: Hearing,
+        places: dict[HostId, Place],
+        *,
+        failed: Collection[HostId],
+        now: int,
+    ) -> HandOver | None:
         """One at a time, and none while any shard has no primary."""
         if any(each.state is not ShardState.ACTIVE for each in view.shards.values()):
             return None
         fit = {
-            shard: [
-                member
-                for member, report in hearing.reports(shard, record, now)
-                if report.role in (Role.MEMBER, Role.PRIMARY)
-                and report.epoch == record.epoch
-                and member.host in view.assignments[shard].hosts
-                and places[member.host].keeps
-            ]
-            for shard, record in view.shards.items()
-            if shard in view.assignments and _has_all_assigned(shard, record, view)
+            shard: _fit_to_lead(shard, record, view, hearing=hearing, places=places, now=now)
+            for shard, record in sorted(view.shards.items())
         }
-        for shard in sorted(fit):
-            primary = view.shards[shard].primary
-            if fit[shard] and primary not in [each.host for each in fit[shard]] and _must_go(shard, primary, view):
-                return HandOver(shard, min(fit[shard], key=lambda each: (_led_by(each.host, view), each.host)))
-        leaders = {shard: view.shards[shard].primary for shard in fit}
-        hosts = [each.host for each in places.values() if each.accepts]
-        members = {shard: [each.host for each in fit[shard]] for shard in fit}
-        chain = hand_overs(leaders, members, hosts)
+        leaders = {shard: record.primary for shard, record in view.shards.items()}
+        led = Counter(leaders.values())
+        for shard, members in fit.items():
+            others = [each for each in members if each.host != leaders[shard]]
+            if others and _must_go(leaders[shard], shard, view):
+                return HandOver(shard, min(others, key=lambda one: (one.host in failed, led[one.host], one.host)))
+        hosts = [each.host for each in places.values() if each.accepts and each.host not in failed]
+        chain = hand_overs(leaders, {shard: [each.host for each in fit[shard]] for shard in fit}, hosts)
         if not chain:
             return None
         shard, host = chain[0]
         return HandOver(shard, next(each for each in fit[shard] if each.host == host))
+
+
+def _fit_to_lead(
+    shard: ShardId,
+    record: ShardRecord,
+    view: ClusterView,
+    *,
+    hearing: Hearing,
+    places: dict[HostId, Place],
+    now: int,
+) -> list[Member]:
+    """Members that could lead as well; none while an assigned host is missing."""
+    assignment = view.assignments.get(shard)
+    if assignment is None or not set(assignment.hosts) <= _hosts_of(record):
+        return []
+    return [
+        member
+        for member, report in hearing.reports(shard, record, now)
+        if report.role in (Role.MEMBER, Role.PRIMARY)
+        and report.epoch == record.epoch
+        and member.host in assignment.hosts
+        and places[member.host].keeps
+    ]
+
+
+def _must_go(primary: HostId, shard: ShardId, view: ClusterView) -> bool:
+    return primary not in view.assignments[shard].hosts or primary in view.drains
 
 
 def _is_settled(host: HostId, view: ClusterView, hearing: Hearing) -> bool:
@@ -207,10 +243,6 @@ def _hosts_of(record: ShardRecord) -> set[HostId]:
     return {each.host for each in record.members}
 
 
-def _has_all_assigned(shard: ShardId, record: ShardRecord, view: ClusterView) -> bool:
-    return shard in view.assignments and set(view.assignments[shard].hosts) <= _hosts_of(record)
-
-
 def _is_whole(shard: ShardId, record: ShardRecord, view: ClusterView) -> bool:
     is_as_assigned = shard in view.assignments and set(view.assignments[shard].hosts) == _hosts_of(record)
     return is_as_assigned and record.state is ShardState.ACTIVE
@@ -224,14 +256,7 @@ def _is_moving(shard: ShardId, view: ClusterView, hearing: Hearing, *, now: int)
     return any(each not in hosts and hearing.is_heard(each, now) for each in view.assignments[shard].hosts)
 
 
-def _must_go(shard: ShardId, primary: HostId, view: ClusterView) -> bool:
-    return primary not in view.assignments[shard].hosts or primary in view.drains
-
-
-def _led_by(host: HostId, view: ClusterView) -> int:
-    return sum(each.primary == host for each in view.shards.values())
-
-
 def _is_empty(host: HostId, view: ClusterView) -> bool:
     is_assigned = any(host in each.hosts for each in view.assignments.values())
-    return not is_assigned and not any(host in _hosts_of(each) for each in view.shards.values())
+    is_member = any(host in _hosts_of(each) for each in view.shards.values())
+    return not is_assigned and not is_member and all(_is_whole(*each, view) for each in view.shards.items())

@@ -2,8 +2,9 @@
 
 Laws
 - For each key the newest wins: an event or an answer older than what is known changes nothing.
-- A snapshot replaces everything. One of a lower revision than was ever seen shows a store that was restored from a
-  backup: the view is frozen, and whoever decides from it changes nothing until an operator has looked.
+- A snapshot replaces everything. One of a lower revision than was ever seen may have been overtaken by other answers:
+  it is asked for again. If the second is as old, the store was restored from a backup: the view is frozen, and whoever
+  decides from it changes nothing until an operator has looked.
 """
 
 from collections.abc import Callable
@@ -41,6 +42,7 @@ class ClusterView:
         self.revision = seen_revision  # the highest ever seen
         self.is_loaded = False
         self.is_frozen = False
+        self._is_doubted = False  # the last snapshot was too old
         self._clear()
 
     def _clear(self) -> None:
@@ -60,17 +62,24 @@ class ClusterView:
             "drains": (self.drains, HostId, decode_drain),
         }
 
-    def load(self, snapshot: Snapshot) -> None:
-        self.is_frozen = self.is_frozen or snapshot.revision < self.revision
-        self.is_loaded = True
+    def load(self, snapshot: Snapshot) -> bool:
+        """False: it is too old, and another one is needed."""
+        is_old = snapshot.revision < self.revision
+        self.is_frozen = self.is_frozen or (is_old and self._is_doubted)
+        self._is_doubted = is_old
+        self.is_loaded = not is_old
+        if is_old:
+            return self.is_frozen
         self._clear()
         for record in snapshot.records:
             self.learn(record.key, record, as_of=snapshot.revision)
         self.revision = max(self.revision, snapshot.revision)
+        return True
 
     def thaw(self, revision: int) -> None:
-        """An operator has looked at the restored store, and this is where it stands."""
-        self.is_frozen, self.revision = False, revision
+        """An operator has looked at the restored store, and this is where it stands. It has to be loaded."""
+        self.is_frozen = self._is_doubted = False
+        self.revision = revision
 
     def watch(self, event: Event) -> None:
         self.learn(event.key, event.record, as_of=event.revision)

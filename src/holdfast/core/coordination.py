@@ -51,7 +51,8 @@ class Watched(msgspec.Struct, frozen=True):
 
 
 class Loaded(msgspec.Struct, frozen=True):
-    """Everything there is, at the start or when events were missed; what was known before is forgotten."""
+    """Everything there is, at the start or when events were missed; what was known before is forgotten. All events
+    after its revision follow."""
 
     snapshot: Snapshot
 

@@ -115,6 +115,7 @@ STALL_PATIENCE: Final = (
 )  # a shard that commits nothing though something waits: three times a primary's patience
 FAIL_OVER_BACKOFF: Final = SECOND // 2  # between tries for one shard, doubled at each
 FAIL_OVER_BACKOFF_MAX: Final = 8 * SECOND
+FAILED_MEMORY: Final = 5 * MINUTE  # nothing is handed to a host so soon after it failed to take something over
 COMPLAIN_INTERVAL: Final = 10 * SECOND  # between notes about a shard that cannot be helped
 STEADY_AFTER: Final = 10 * SECOND  # a shard that was active so long has its tries forgotten
 

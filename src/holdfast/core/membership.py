@@ -15,6 +15,7 @@ Laws
 - Everything is bounded: writes under way, tries for one shard (they back off), replicas on the move, hand-overs.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from enum import StrEnum
 
@@ -43,8 +44,10 @@ from holdfast.core.limits import (
     COMPLAIN_INTERVAL,
     FAIL_OVER_BACKOFF,
     FAIL_OVER_BACKOFF_MAX,
+    FAILED_MEMORY,
     PAUSE_NOTICED,
     STEADY_AFTER,
+    SUSPECT_AFTER,
     SUSPECT_AFTER_MAX,
     THINK_INTERVAL,
 )
@@ -98,6 +101,7 @@ class Output(msgspec.Struct, frozen=True):
     transacts: Sequence[Transact] = ()
     fetches: Sequence[Fetch] = ()
     notes: Sequence[Note] = ()
+    needs_load: bool = False  # a Loaded is wanted, of a read that begins after this
 
 
 class _Tries(msgspec.Struct):
@@ -124,6 +128,7 @@ class Manager:
         self.office = Office(host, boot, view=self.view, hearing=self.hearing, desk=self._desk)
         self._arranger = Arranger(settings)
         self._notes: list[Note] = []
+        self._needs_load = False
         self._woken = now
         self._think_at = now
         self._arrange_at = now
@@ -131,6 +136,9 @@ class Manager:
         self._troubles: dict[ShardId, _Seen] = {}
         self._tries: dict[ShardId, _Tries] = {}
         self._complained: dict[ShardId, int] = {}
+        self._epochs: dict[ShardId, tuple[Epoch, ShardState, int]] = {}  # as last seen, and since when
+        self._failed: dict[HostId, int] = {}  # appointed, and did not become primary; when it was given up
+        self._led: Counter[HostId] = Counter()  # shards by primary, with the appointments of this turn
 
     def deadline(self) -> int:
         return self._think_at
@@ -141,7 +149,7 @@ class Manager:
             case Heartbeat():
                 self.hearing.hear(event, now)
             case Loaded(snapshot):
-                self.view.load(snapshot)
+                self._needs_load = not self.view.load(snapshot)
                 if self.view.is_frozen:
                     self._note(
                         What.FROZEN, "the store is older than it was: restored from a backup? Nothing is changed"
@@ -158,6 +166,7 @@ class Manager:
                 self.office.lease = lease
             case Thawed(revision):
                 self.view.thaw(revision)
+                self._needs_load = True
             case Tick():
                 pass
         if now >= self._think_at:
@@ -172,7 +181,8 @@ class Manager:
         self._woken = now
 
     def _output(self) -> Output:
-        output = Output(self._desk.transacts, self._desk.fetches, self._notes)
+        output = Output(self._desk.transacts, self._desk.fetches, self._notes, self._needs_load)
+        self._needs_load = False
         self._desk.transacts, self._desk.fetches, self._notes = [], [], []
         return output
 
@@ -203,6 +213,8 @@ class Manager:
         self._troubles.clear()
         self._tries.clear()
         self._complained.clear()
+        self._epochs.clear()
+        self._failed.clear()
         self._arranger.forget()
 
     def _write(self, key: str, writes: Sequence[Write], *, now: int, checks: Sequence[Check] = ()) -> None:
@@ -213,6 +225,7 @@ class Manager:
     # in office
 
     def _manage(self, now: int) -> None:
+        self._led = Counter(each.primary for each in self.view.shards.values())
         for shard in sorted(self.view.shards):
             self._guard(shard, now)
         if now >= self._arrange_at:
@@ -221,6 +234,9 @@ class Manager:
 
     def _guard(self, shard: ShardId, now: int) -> None:
         trouble = trouble_of(shard, self.view, self.hearing, now=now)
+        is_news = self._is_news(shard, now)
+        if trouble is Trouble.SILENT and is_news:
+            trouble = None
         if trouble is None:
             self._troubles.pop(shard, None)
             self._calm_down(shard, now)
@@ -233,6 +249,17 @@ class Manager:
         patience = PATIENCE.get(trouble, 0) << min(tries.count - 1 if tries and trouble is Trouble.SLOW else 0, 4)
         if now - seen.since >= patience and self._desk.is_free(shard_key(shard)):
             self._fail_over(shard, trouble, now)
+
+    def _is_news(self, shard: ShardId, now: int) -> bool:
+        """Whether its record changed a moment ago: then its primary was alive, or has only just been appointed, and
+        what the members say is still about the epoch before."""
+        record = self.view.shards[shard]
+        held = self._epochs.get(shard)
+        if held is None or held[:2] != (record.epoch, record.state):
+            # What a new manager finds is no news: it may have been so for long.
+            since = now if held else now - SUSPECT_AFTER
+            held = self._epochs[shard] = (record.epoch, record.state, since)
+        return now - held[2] < SUSPECT_AFTER
 
     def _calm_down(self, shard: ShardId, now: int) -> None:
         tries = self._tries.get(shard)
@@ -248,19 +275,22 @@ class Manager:
             return
         record = self.view.shards[shard]
         alive = self.hearing.count_heard(now)
-        fit = candidates_of(shard, self.view, self.hearing, now=now)
+        fit = candidates_of(shard, self.view, self.hearing, led=self._led, now=now)
         if trouble is not Trouble.NOT_LEADING:
             fit = [each for each in fit if each.host != record.primary]
         if not fit or alive < record.min_members:
             why = "no member of its last configuration can take over" if not fit else "too few hosts are alive"
             self._complain(shard, f"{trouble}, and {why}", now)
             return
+        if record.state is ShardState.RECOVERING:
+            self._failed[record.primary] = now
         tried = tries.tried if tries else []
         fresh = [each for each in fit if each.host not in tried]
         candidate = (fresh or fit)[0]
         self._tries[shard] = _Tries(
             (tries.count if tries else 0) + 1, now, [*tried, candidate.host] if fresh else [candidate.host]
         )
+        self._led[candidate.host] += 1
         self._note(What.FAIL_OVER, trouble, shard=shard, host=candidate.host)
         self._appoint(shard, candidate, now)
 
@@ -286,7 +316,8 @@ class Manager:
 
     def _arrange(self, now: int) -> None:
         self.hearing.keep_only({each.host for each in self.view.disks.values()} | set(self.view.hosts))
-        for change in self._arranger.arrange(self.view, self.hearing, now):
+        failed = [host for host, at in self._failed.items() if now - at < FAILED_MEMORY]
+        for change in self._arranger.arrange(self.view, self.hearing, now=now, failed=failed):
             match change:
                 case Assign(shard, hosts):
                     self._assign(shard, hosts, now)
@@ -294,7 +325,7 @@ class Manager:
                     self._create(shard, members, now)
                 case HandOver(shard, member):
                     if self._desk.is_free(shard_key(shard)):
-                        self._note(What.HAND_OVER, "so that it is led elsewhere", shard=shard, host=member.host)
+                        self._note(What.HAND_OVER, "it should be led elsewhere", shard=shard, host=member.host)
                         self._appoint(shard, member, now)
                 case Emptied(host):
                     if self._desk.is_free(drain_key(host)):

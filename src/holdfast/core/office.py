@@ -41,8 +41,9 @@ class Office:
         return self.is_held != was_held
 
     def stand(self, now: int) -> None:
-        """Tries to get it, if it is to be had. Hosts stand one after the other, in the order of their names."""
-        if not self._is_vacant(now):
+        """Tries to get it, if it is to be had. Hosts stand one after the other, in the order of their names; one that
+        is cut off does not stand, since it could do nothing with the office."""
+        if is_cut_off(self._host, self._view, self._hearing, now=now) or not self._is_vacant(now):
             self._vacant_since = None
             return
         self._vacant_since = now if self._vacant_since is None else self._vacant_since
@@ -62,7 +63,7 @@ class Office:
         holder = self._holder()
         if holder is None or holder == self._host:
             return True
-        if not self._hearing.is_silent(holder, now) or is_cut_off(self._host, self._view, self._hearing, now=now):
+        if not self._hearing.is_silent(holder, now):
             return False
         others = [each for each in self._view.hosts if each not in (holder, self._host)]
         heard = [each for each in others if self._hearing.is_heard(each, now)]

@@ -48,8 +48,14 @@ class Board:
     """Replicas as they would be after the moves so far."""
 
     def __init__(
-        self, layout: Mapping[ShardId, Sequence[HostId]], places: Sequence[Place], loads: Mapping[ShardId, int]
+        self,
+        layout: Mapping[ShardId, Sequence[HostId]],
+        places: Sequence[Place],
+        *,
+        loads: Mapping[ShardId, int],
+        leaders: Mapping[ShardId, HostId] | None = None,
     ) -> None:
+        self.leaders = leaders or {}
         self.places = {each.host: each for each in sorted(places, key=lambda each: each.host)}
         self.replicas = {shard: list(layout[shard]) for shard in sorted(layout)}
         self._weights = {shard: max(1, loads.get(shard, 1)) for shard in self.replicas}
@@ -189,7 +195,10 @@ def _balance(board: Board, slack: int, moved: Collection[ShardId]) -> Move | Non
 
 
 def _to_give(board: Board, giver: HostId, taker: HostId, *, slack: int, moved: Collection[ShardId]) -> ShardId | None:
-    """The shard that leaves the two most equal, if that is better than now by more than the slack."""
+    """The shard that leaves the two most equal, if that is better than now by more than the slack.
+
+    Rather one that the giver does not lead: it would have to be handed over first.
+    """
     use = board.use(giver)
 
     def fuller_after(shard: ShardId) -> int:
@@ -204,7 +213,7 @@ def _to_give(board: Board, giver: HostId, taker: HostId, *, slack: int, moved: C
         and board.use(taker, board.weight(shard)) + slack < use
         and board.neighbours(shard, taker, without=giver) <= board.neighbours(shard, giver)
     ]
-    return min(fitting, key=lambda shard: (fuller_after(shard), shard), default=None)
+    return min(fitting, key=lambda shard: (fuller_after(shard), board.leaders.get(shard) == giver, shard), default=None)
 
 
 def hand_overs(
@@ -212,8 +221,9 @@ def hand_overs(
 ) -> list[tuple[ShardId, HostId]]:
     """Which shards should be led by whom instead, so that hosts lead equally many; [] if it cannot get more even.
 
-    Only members that are in `hosts` lead. One shortest chain is answered: A gives a shard to B, which gives one to C,
-    so that A has one less and C one more. O(replicas).
+    Only `hosts` may lead, and only shards with `members` change hands; the others count. One chain is answered, its
+    last link first: A gives a shard to B, which gives one to C, so that A has one less and C one more.
+    O(hosts · replicas).
     """
     led = dict.fromkeys(sorted(hosts), 0)
     for host in leaders.values():
@@ -222,7 +232,7 @@ def hand_overs(
     gifts: dict[HostId, list[tuple[ShardId, HostId]]] = {host: [] for host in led}
     for shard in sorted(leaders):
         if leaders[shard] in led:
-            takers = sorted(each for each in members[shard] if each in led and each != leaders[shard])
+            takers = sorted(each for each in members.get(shard, ()) if each in led and each != leaders[shard])
             gifts[leaders[shard]] += [(shard, each) for each in takers]
     for giver in sorted(led, key=lambda host: (-led[host], host)):
         chain = _chain(giver, led, gifts)
@@ -234,18 +244,17 @@ def hand_overs(
 def _chain(
     giver: HostId, led: Mapping[HostId, int], gifts: Mapping[HostId, Sequence[tuple[ShardId, HostId]]]
 ) -> list[tuple[ShardId, HostId]]:
-    """Breadth first, to the first host that leads at least two less."""
-    came_by: dict[HostId, tuple[HostId, ShardId] | None] = {giver: None}
+    """To the host that leads least, by the shortest way; [] if none leads at least two less."""
+    came_by: dict[HostId, tuple[HostId, ShardId] | None] = {giver: None}  # in the order of distance
     waiting = deque([giver])
     while waiting:
         host = waiting.popleft()
-        if led[host] <= led[giver] - 2:
-            return _way_to(host, came_by)
         for shard, taker in gifts[host]:
             if taker not in came_by:
                 came_by[taker] = (host, shard)
                 waiting.append(taker)
-    return []
+    taker = min(came_by, key=lambda host: led[host])
+    return _way_to(taker, came_by) if led[taker] <= led[giver] - 2 else []
 
 
 def _way_to(host: HostId, came_by: Mapping[HostId, tuple[HostId, ShardId] | None]) -> list[tuple[ShardId, HostId]]:

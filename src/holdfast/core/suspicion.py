@@ -7,8 +7,7 @@ Laws
 - Suspicion is about when to try. Trying in vain costs a pause; safety never depends on it.
 """
 
-from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from enum import StrEnum
 
 import msgspec
@@ -195,8 +194,11 @@ def _is_heard_by_members(shard: ShardId, record: ShardRecord, hearing: Hearing, 
     )
 
 
-def candidates_of(shard: ShardId, view: ClusterView, hearing: Hearing, *, now: int) -> list[Member]:
-    """Members of the last configuration that may take the shard over: the longest log first, then who leads least.
+def candidates_of(
+    shard: ShardId, view: ClusterView, hearing: Hearing, *, led: Mapping[HostId, int], now: int
+) -> list[Member]:
+    """Members of the last configuration that may take the shard over: the longest log first, then who led it last, then
+    who leads least.
 
     Each is heard, has the disk of that configuration, started as the store knows it, and vouches for its log.
     """
@@ -206,9 +208,12 @@ def candidates_of(shard: ShardId, view: ClusterView, hearing: Hearing, *, now: i
         for member, report in hearing.reports(shard, record, now)
         if report.role is not Role.DAMAGED and _is_itself(member, view, hearing)
     ]
-    led = Counter(each.primary for each in view.shards.values())
-    fit.sort(key=lambda each: (-each[0], -each[1], led[each[2].host], each[2].host))
+    fit.sort(key=lambda each: (-each[0], -each[1], *_rank(each[2].host, record, led)))
     return [member for _, _, member in fit]
+
+
+def _rank(host: HostId, record: ShardRecord, led: Mapping[HostId, int]) -> tuple[bool, int, HostId]:
+    return host != record.primary, led.get(host, 0), host
 
 
 def _is_itself(member: Member, view: ClusterView, hearing: Hearing) -> bool:
