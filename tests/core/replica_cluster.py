@@ -25,7 +25,7 @@ from holdfast.core.replica import Replica
 from holdfast.core.replica_message import Envelope, Message, decode_envelope, encode_envelope
 from holdfast.core.replica_recovery import recover_replica
 from holdfast.core.segment_files import prepare_segment
-from holdfast.core.station import Assigned, Candidacy, Changed, Done, Event, Heard, Job, Notice, Output, Tick
+from holdfast.core.station import Assigned, Changed, Done, Event, Heard, Job, Notice, Output, Presence, Present, Tick
 from holdfast.core.store import Put, State, Transaction
 from holdfast.core.types import Epoch, Instant, LaneConfig, LaneId, Lsn, ShardId, WallMs
 from tests.core.memory_disk import RESERVE, SEGMENT, MemoryDisk, Plain, lose_all
@@ -71,6 +71,7 @@ class Cluster:
         self.answer: Callable[[Node, Transact | Fetch], str] = lambda _, __: "now"  # never, unknown, lost: not done
         self.nodes = {name: Node(name, life) for life, name in enumerate(names, start=1)}
         self.revisions: dict[str, int] = {}
+        self.assigned: tuple[HostId, ...] = ()
         self.requests = 0
         for name in names:
             self.register(name)
@@ -94,6 +95,7 @@ class Cluster:
     def register(self, name: str) -> None:
         assert self.store.transact(Transaction((), (Put(host_key(HostId(name)), b"{}"),)))
         self.revisions[name] = self.store.revision
+        self.tell_hosts()
 
     def tell_record(self, *names: str) -> None:
         held = self.store.get(shard_key(SHARD))
@@ -101,10 +103,17 @@ class Cluster:
             if held is not None:
                 self.step(name, Changed(decode_shard(held.value), held.revision))
 
-    def assign(self, names: str) -> None:
-        hosts = tuple(Candidacy(self.nodes[name].me, self.revisions[name]) for name in names)
+    def tell_hosts(self) -> None:
+        hosts = tuple(
+            Presence(node.me, self.revisions[name]) for name, node in self.nodes.items() if name in self.revisions
+        )
         for name in self.nodes:
-            self.step(name, Assigned(hosts))
+            self.step(name, Present(hosts))
+
+    def assign(self, names: str) -> None:
+        self.assigned = tuple(HostId(name) for name in names)
+        for name in self.nodes:
+            self.step(name, Assigned(self.assigned))
 
     def elect(self, name: str) -> None:
         """What a manager does when the primary is gone."""
@@ -137,6 +146,8 @@ class Cluster:
             segment_bytes=self.segment,
             reserve_bytes=RESERVE,
         )
+        self.tell_hosts()
+        self.step(name, Assigned(self.assigned))
         if self.store.get(shard_key(SHARD)) is not None:
             self.tell_record(name)
 

@@ -13,6 +13,8 @@
 Laws
 - Its own durable promise fences the old primary: that one needs every member of the last configuration to commit, and
   this host is one of them. So whatever was acknowledged is in this log, and nothing can be added to it any more.
+- From verifying on its log is frozen: a longer one that turns up later needs another epoch. A call is taken up once:
+  whoever starts again does not know what it has sent, to whom, and whether a transaction is on its way.
 - Only frames of the open range count for "longest". What an older epoch left beyond its seal is not part of any log.
 - A log whose tail was torn may miss what it had acknowledged: then another member of the last configuration has to
   answer first, and its log is taken if it is longer. A sole member has nobody to ask, as one host has not.
@@ -22,7 +24,7 @@ Laws
 from collections.abc import Callable
 from enum import Enum
 
-from holdfast.core.cluster import HostId, Member, ShardRecord, host_key, succeed
+from holdfast.core.cluster import HostId, Member, Range, ShardRecord, succeed
 from holdfast.core.files import Work
 from holdfast.core.limits import FENCE_WAIT, FENCE_WAIT_LONG, LEVEL_WAIT, REPLICA_BEAT
 from holdfast.core.proposal import Proposal
@@ -32,7 +34,6 @@ from holdfast.core.segment import parse_stem, segment_path
 from holdfast.core.segment_files import Position, SegmentReader
 from holdfast.core.standby import Standby
 from holdfast.core.station import NoticeKind, Station
-from holdfast.core.store import Check
 from holdfast.core.types import Epoch, Instant
 
 
@@ -101,11 +102,17 @@ class Candidate:
 
     def _reachable(self) -> list[HostId]:
         """Members of the last configuration, and hosts that the shard is assigned to."""
-        hosts = [member.host for member in self._others]
-        hosts += [each.member.host for each in self._station.assigned if each.member.host not in hosts]
+        hosts = dict.fromkeys([member.host for member in self._others])
+        hosts |= dict.fromkeys(member.host for member in self._station.wanted())
         return [host for host in hosts if host != self._station.me.host]
 
     # Answers
+
+    def append(self, sender: HostId, message: Append) -> None:
+        """Bytes that this host has asked for."""
+        if self.phase is Phase.REACHING and sender == self._source:
+            self._standby.append(sender, message)
+            self._advance()
 
     def fenced(self, sender: HostId, message: Fenced) -> None:
         if Member(sender, message.life) in self._others:
@@ -115,7 +122,7 @@ class Candidate:
     def ack(self, sender: HostId, message: Ack) -> None:
         """Level is who has exactly this log on disk. Who it may be: the old members and assigned hosts, by life."""
         member = Member(sender, message.life)
-        is_known = member in self._others or any(each.member == member for each in self._station.assigned)
+        is_known = member in self._others or member in self._station.wanted()
         if self.is_sure and is_known and message.durable == self._standby.log.end:
             self._level[sender] = member
             self._advance()
@@ -127,7 +134,7 @@ class Candidate:
             self._choose()
         if self.phase is Phase.REACHING and self._has_reached():
             self._enter(Phase.VERIFYING)
-            self._station.read(verify(self._standby.log), self._verified)
+            self._station.read(verify(self._standby.log, self._open, self._seal()), self._verified)
         if self.phase is Phase.LEVELLING and self._has_enough():
             self._propose()
 
@@ -166,6 +173,12 @@ class Candidate:
             return f"lsn {before + 1} is of epoch {log.epoch} instead of {self._open.epoch}"
         return ""
 
+    def _seal(self) -> bytes:
+        """What the log's checksum was where the open range begins; empty: not known."""
+        sealed = self.record.ranges[-2] if len(self.record.ranges) > 1 else None
+        is_next = sealed is not None and self._open is not None and sealed.end == self._open.start - 1
+        return sealed.end_hash if sealed is not None and is_next else b""
+
     def _has_reached(self) -> bool:
         if self._source is not None:
             goal = self._answers[self._source].end
@@ -193,25 +206,30 @@ class Candidate:
         self._station.notice(NoticeKind.WITHDRAWN, f"epoch {self.record.epoch}: {problem}")
 
     def _has_enough(self) -> bool:
-        if len(self._level) < self.record.min_members - 1 or self._station.is_frozen:
+        members = self._members()
+        if len(members) < self.record.min_members or self._station.is_frozen or self._station.guards(members) is None:
             return False
         expected = [member.host for member in self._others if member.host in self._answers]
         is_complete = all(host in self._level for host in expected)
         return is_complete or self._station.now - self._since >= LEVEL_WAIT
 
+    def _members(self) -> tuple[Member, ...]:
+        """Those of them that are still there."""
+        level = [member for member in self._level.values() if self._station.guards((member,)) is not None]
+        return (self._station.me, *level)
+
     def _propose(self) -> None:
-        end = self._standby.log.end
+        end, members = self._standby.log.end, self._members()
         record = succeed(
             self.record,
             epoch=self.record.epoch,
             primary=self._station.me.host,
-            members=(self._station.me, *self._level.values()),
+            members=members,
             end=end.lsn,
             end_hash=end.crc.to_bytes(4, "little"),
         )
-        revisions = {each.member: each.revision for each in self._station.assigned}
-        strangers = [member for member in self._level.values() if member not in self._others]
-        guards = tuple(Check(host_key(member.host), revisions[member]) for member in strangers)
+        guards = self._station.guards(members)
+        assert guards is not None, "they are there"
         self._enter(Phase.PROPOSED)
         self._proposal = Proposal(
             self._station,
@@ -236,11 +254,21 @@ def _epoch_of(place: Place) -> Epoch:
     return parse_stem(place.stem)[0] if place.stem else Epoch(0)
 
 
-def verify(log: ReplicaLog) -> Work[str]:
+def verify(log: ReplicaLog, opened: Range | None, seal: bytes) -> Work[str]:
     """Reads the last segment back, frame by frame. Answers what is wrong with it; "" if nothing is. O(its bytes).
 
-    What lies before was sealed, and is looked at by the scrub: others have it, too.
+    And the open range has to begin where the last one was sealed. What lies before was looked at by the scrub: others
+    have it, too.
     """
+    firsts = [each for each in log.segments if opened is not None and each.epoch == opened.epoch]
+    crc = log.end.crc
+    if firsts:
+        begun = yield from SegmentReader(firsts[0]).header(log.shard, firsts[0])
+        is_first = begun is not None and opened is not None and begun.first == opened.start
+        crc = begun.previous if begun is not None else 0
+        seal = seal if is_first else b""  # earlier segments of the range are not kept any more
+    if seal and crc.to_bytes(4, "little") != seal:
+        return f"the log before lsn {log.end.lsn + 1} is not what was sealed"
     segment = log.segments[-1] if log.segments else None
     if segment is None:
         return ""

@@ -12,8 +12,8 @@
 Laws
 - The new members all have the whole log, and there are enough of them, before the change is proposed.
 - No frame is made between levelling and a certain outcome. So there is nothing beyond the seal, whoever reads it.
-- A learner is added with the disk that caught up: its life is in the record, and its host's record in the store must
-  not have changed since.
+- Every member that the record names is there, with the disk that has the log: its life is in the record, and its host's
+  record in the store must not have changed since.
 - A member that was let go has to wait before it is taken in again, longer each time.
 """
 
@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from holdfast.core.cluster import HostId, Member, ShardRecord, host_key, succeed
+from holdfast.core.cluster import HostId, Member, ShardRecord, succeed
 from holdfast.core.limits import (
     CHANGE_PAUSE,
     LEVEL_WAIT,
@@ -33,7 +33,6 @@ from holdfast.core.limits import (
 from holdfast.core.proposal import Proposal
 from holdfast.core.roll import Peer
 from holdfast.core.station import NoticeKind, Station
-from holdfast.core.store import Check
 from holdfast.core.types import Epoch, Instant
 
 if TYPE_CHECKING:
@@ -62,7 +61,6 @@ class Reconfiguration:
         self._since = station.now  # of the phase
         self._next_at = station.now
         self._members: tuple[Member, ...] = ()
-        self._guards: tuple[Check, ...] = ()
         self._round = 0
         self._absent: dict[HostId, _Absence] = {}
         self.proposal: Proposal | None = None
@@ -97,7 +95,8 @@ class Reconfiguration:
 
     def _enrol(self) -> None:
         """Hosts that the shard is assigned to become learners; learners that it is not assigned to are forgotten."""
-        roll, assigned = self._leader.roll, {each.member.host: each for each in self._station.assigned}
+        roll, present = self._leader.roll, self._station.present
+        assigned = {host: present[host] for host in self._station.assigned if host in present}
         for host, peer in list(roll.peers.items()):
             wish = assigned.get(host)
             is_other = wish is None or (peer.member, peer.revision) != (wish.member, wish.revision)
@@ -112,6 +111,8 @@ class Reconfiguration:
         members = self._without_late() or self._with_learner() or self._without_unassigned()
         if members is None or len(members) < self._leader.record.min_members:
             return
+        if self._station.guards(members) is None:
+            return
         self._members = members
         self._round += 1
         number = self._round
@@ -124,10 +125,7 @@ class Reconfiguration:
         if not late:
             return None
         members = tuple(member for member in self._leader.record.members if member not in late)
-        if len(members) < self._leader.record.min_members:
-            return None
-        self._guards = ()
-        return members
+        return members if len(members) >= self._leader.record.min_members else None
 
     def _send_away(self, host: HostId) -> None:
         now, before = self._station.now, self._absent.get(host)
@@ -140,17 +138,16 @@ class Reconfiguration:
             absence = self._absent.get(host)
             has_waited = absence is None or self._station.now >= absence.until
             if not peer.is_member and has_waited and peer.acked >= self._leader.durable:
-                self._guards = (Check(host_key(host), peer.revision),)
                 return (*self._leader.record.members, peer.member)
         return None
 
     def _without_unassigned(self) -> tuple[Member, ...] | None:
         """One that the manager wants elsewhere, once all whom it wants here are members."""
-        wanted, members = [each.member for each in self._station.assigned], self._leader.record.members
+        wanted, members = self._station.wanted(), self._leader.record.members
         leaving = [member for member in members if member not in wanted and member != self._station.me]
-        if not wanted or not leaving or any(member not in members for member in wanted):
+        is_complete = len(wanted) == len(self._station.assigned) and all(member in members for member in wanted)
+        if not wanted or not leaving or not is_complete:
             return None
-        self._guards = ()
         return tuple(member for member in members if member != leaving[0])
 
     # The change
@@ -164,7 +161,10 @@ class Reconfiguration:
         self._enter(_Phase.LEVELLING)
 
     def _propose(self) -> None:
-        leader = self._leader
+        leader, guards = self._leader, self._station.guards(self._members)
+        if guards is None:
+            self._stop()
+            return
         end = leader.end
         record = succeed(
             leader.record,
@@ -178,7 +178,7 @@ class Reconfiguration:
         self.proposal = Proposal(
             self._station,
             record,
-            guards=self._guards,
+            guards=guards,
             on_done=self._done,
             on_lost=self._lost,
             on_void=self._stop,

@@ -57,6 +57,7 @@ from holdfast.core.station import (
     Heard,
     NoticeKind,
     Output,
+    Present,
     Station,
     Tick,
 )
@@ -84,6 +85,7 @@ class Replica:
         self._candidate: Candidate | None = None
         self._leader: Leader | None = None
         self._waiting: list[Heard] = []  # for the promise to be durable
+        self._called: ShardRecord | None = None  # the record that this host has promised to take up
 
     # What the shell needs to know
 
@@ -180,6 +182,8 @@ class Replica:
                 station.know(record, revision)
             case Assigned(hosts):
                 station.assigned = hosts
+            case Present(present):
+                station.present = {each.member.host: each for each in present}
             case Frozen(is_frozen):
                 station.is_frozen = is_frozen
             case Settled():
@@ -238,6 +242,7 @@ class Replica:
         self._station.raise_promise(epoch, self._promised)
 
     def _promised(self) -> None:
+        self._take_up()
         waiting, self._waiting = self._waiting, []
         for heard in waiting:
             self._hear(heard.sender, heard.message)
@@ -245,6 +250,10 @@ class Replica:
     def _dispatch(self, sender: HostId, message: Message) -> None:
         leader, candidate, standby = self._leader, self._candidate, self._standby
         match message:
+            case Append() if candidate is not None:
+                candidate.append(sender, message)
+            case Cut() | Restart() | Chunk() if candidate is not None:
+                pass  # its log is its own now
             case Append() if standby is not None:
                 standby.append(sender, message)
             case Cut() if standby is not None:
@@ -291,9 +300,16 @@ class Replica:
         if not is_call or not station.is_member or record.epoch < station.promising:
             return
         if record.epoch > station.promising:
+            self._called = record
             self._promise(record.epoch)
-        elif record.epoch == station.promise and self._candidate is None and self._standby is not None:
-            self._candidate = Candidate(station, self._standby, record, on_active=self._lead)
+
+    def _take_up(self) -> None:
+        """A call is taken up once: a host that has promised its epoch before does not know any more what it sent."""
+        called, self._called = self._called, None
+        if called is None or called != self._station.record or self._standby is None:
+            return
+        if called.epoch == self._station.promise:
+            self._candidate = Candidate(self._station, self._standby, called, on_active=self._lead)
 
     def _lead(self, record: ShardRecord) -> None:
         if self._standby is None or self._candidate is None:

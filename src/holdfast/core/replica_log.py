@@ -73,7 +73,7 @@ class ReplicaLog(Archive):
         tail: list[Entry],
         time: Instant,
         declared: Lsn,
-        is_suspect: bool,
+        torn: Epoch,
         segment_bytes: int,
     ) -> None:
         super().__init__(state.shard, segments, state.lsn)
@@ -86,7 +86,7 @@ class ReplicaLog(Archive):
         self.time = tail[-1].frame.time if tail else time  # of the last frame
         self._base_time = time
         self.declared = declared  # highest committed lsn that stands in the log
-        self.is_suspect = is_suspect  # a torn tail was cut off at the end: perhaps it had been acknowledged
+        self._torn = torn  # what was promised when a torn tail was last cut off; 0: never
         self._segment_bytes = segment_bytes
         self._pending: deque[_Piece] = deque()
 
@@ -94,6 +94,11 @@ class ReplicaLog(Archive):
     def epoch(self) -> Epoch:
         """Of the last frame or header."""
         return parse_stem(self.end.stem)[0] if self.end.stem else Epoch(0)
+
+    @property
+    def is_suspect(self) -> bool:
+        """A torn tail was cut off that may have been acknowledged, and no later epoch has begun in this log."""
+        return self._torn > 0 and self._torn >= self.epoch
 
     # Taking bytes
 
@@ -153,7 +158,6 @@ class ReplicaLog(Archive):
         else:
             self.end = Place(stem, segment.used, self.end.lsn, self.end.crc)
         self.time = frame.time
-        self.is_suspect = False
         place = segment.used - frame.size
         self.tail.append(Entry(frame, segment, place, self.end))
         padded = data.ljust(align(len(data)), b"\0")

@@ -8,8 +8,8 @@
 
 Laws
 - A torn tail may be rot in disguise: nothing later says that it was durable, yet it may have been acknowledged. It is
-  cut and kept, and the log is suspect until it grows again. The mark is the copy in quarantine/ itself, at the log's
-  end, so that the next start knows it, too.
+  cut and kept, and the log is suspect until an epoch begins in it that is higher than what was promised then: whoever
+  led that one had everything. The mark is the copy in quarantine/ itself, whose name carries the promise.
 """
 
 from typing import Any
@@ -31,7 +31,7 @@ from holdfast.core.recovery import (
 from holdfast.core.replay import Replay, from_snapshot
 from holdfast.core.replica_log import Entry, ReplicaLog
 from holdfast.core.replica_message import NOWHERE, Place
-from holdfast.core.segment import STEM_CHARS, Frame
+from holdfast.core.segment import Frame
 from holdfast.core.segment_files import Segment, SegmentReader, list_segments
 from holdfast.core.shard import Shard
 from holdfast.core.snapshot import list_snapshots, load_newest
@@ -71,10 +71,9 @@ def recover_replica(shard: ShardId, *, identity: bytes, segment_bytes: int = SEG
         tail=[entry for entry, _, _ in replay.held],
         time=replay.time,
         declared=replay.declared,
-        is_suspect=False,
+        torn=(yield from _last_torn()),
         segment_bytes=segment_bytes,
     )
-    log.is_suspect = yield from _was_torn(log.end)
     return RecoveredReplica(log, promise, torn_bytes=torn_bytes)
 
 
@@ -89,14 +88,10 @@ def read_promise(identity: bytes, *, has_log: bool) -> Work[Epoch]:
     return promise
 
 
-def _was_torn(end: Place) -> Work[bool]:
-    """Was a torn tail ever cut off at the end of the log, or in a segment behind it that is gone?"""
-    for name in (yield List("quarantine")):
-        place, _, kind = name.rpartition(".")
-        offset = int(place[STEM_CHARS + 1 : STEM_CHARS + 9], 16) if kind == "torn" else 0
-        if kind == "torn" and (place[:STEM_CHARS], offset) >= (end.stem, end.offset):
-            return True
-    return False
+def _last_torn() -> Work[Epoch]:
+    """What was promised when a torn tail was last cut off; 0: that never happened."""
+    names = [name for name in (yield List("quarantine")) if name.endswith(".torn")]
+    return Epoch(max([0, *(int(name.rpartition(".")[0][-8:], 16) for name in names)]))
 
 
 class _Following(Replay[Shard]):

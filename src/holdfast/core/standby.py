@@ -7,7 +7,8 @@
 Laws
 - It acknowledges only in the epoch that it has promised, only what is durable, and only after an Append of that epoch
   fitted its end: its log is then the leader's, up to there.
-- A Cut is obeyed only if it names the very end that the log has now. So one that is late or comes twice does nothing.
+- A Cut is obeyed only if it names the very end that the log has now, and takes only frames of epochs before its own.
+  So one that is late or comes twice does nothing.
 - Nothing committed is ever cut off: what can be cut is the tail.
 - Starting over, with a copy of the leader's files, is only for who is not a member: a linearizable read of the record
   says so. A member that cannot follow is damaged, and says nothing until it has been let go.
@@ -106,7 +107,8 @@ class Standby:
     def cut(self, sender: HostId, message: Cut) -> None:
         self._meet(sender)
         log = self.log
-        if message.end != log.end or not self.is_settled or self.catch_up is not None:
+        is_old = message.end != log.end or log.epoch >= message.epoch
+        if is_old or not self.is_settled or self.catch_up is not None:
             return
         self._asked = None
         place = log.find(message.stem, message.offset)

@@ -23,13 +23,13 @@ from typing import Any
 
 import msgspec
 
-from holdfast.core.cluster import HostId, Member, ShardRecord, decode_shard, shard_key
+from holdfast.core.cluster import HostId, Member, ShardRecord, decode_shard, host_key, shard_key
 from holdfast.core.coordination import Fetch, Fetched, Outcome, Settled, Transact
 from holdfast.core.files import Work, replace
 from holdfast.core.primary import Reply
 from holdfast.core.promise import PROMISE, encode_promise
 from holdfast.core.replica_message import Message
-from holdfast.core.store import Transaction
+from holdfast.core.store import Check, Transaction
 from holdfast.core.types import Epoch, Instant, Lsn, ShardId, WallMs
 
 Post = tuple[HostId, Message]  # to whom
@@ -57,17 +57,24 @@ class Changed(msgspec.Struct, frozen=True):
     revision: int
 
 
-class Candidacy(msgspec.Struct, frozen=True, gc=False):
-    """A host that the shard is assigned to, and the revision of its `hosts/` record: compared when it is added."""
+class Presence(msgspec.Struct, frozen=True, gc=False):
+    """A host that is there, with the life of its disk, and the revision of its `hosts/` record: every transaction that
+    names it as a member compares that, so that nobody becomes a member with a disk that was replaced meanwhile."""
 
     member: Member
     revision: int
 
 
-class Assigned(msgspec.Struct, frozen=True):
-    """From the watch of `assignments/` and `hosts/`: who should hold the shard and is there."""
+class Present(msgspec.Struct, frozen=True):
+    """All hosts that are there, from the watch of `hosts/` and `disks/`."""
 
-    hosts: tuple[Candidacy, ...]
+    hosts: tuple[Presence, ...]
+
+
+class Assigned(msgspec.Struct, frozen=True):
+    """Who should hold the shard, from the watch of `assignments/`."""
+
+    hosts: tuple[HostId, ...]
 
 
 class Frozen(msgspec.Struct, frozen=True):
@@ -80,7 +87,7 @@ class Tick(msgspec.Struct, frozen=True):
     """Time has passed, or commands were submitted."""
 
 
-Event = Heard | Done | Changed | Assigned | Frozen | Settled | Fetched | Tick
+Event = Heard | Done | Changed | Present | Assigned | Frozen | Settled | Fetched | Tick
 
 
 # Output
@@ -136,7 +143,8 @@ class Station:
         self.promising = promise  # asked for; nothing below it is accepted any more
         self.record: ShardRecord | None = None
         self.revision = 0  # of the record
-        self.assigned: tuple[Candidacy, ...] = ()
+        self.assigned: tuple[HostId, ...] = ()
+        self.present: dict[HostId, Presence] = {}
         self.is_frozen = False
         self.now = Instant(0)
         self.wall = WallMs(0)
@@ -246,6 +254,17 @@ class Station:
         record = decode_shard(event.record.value)
         self.know(record, event.record.revision)
         then(record)
+
+    def wanted(self) -> list[Member]:
+        """The assigned hosts that are there."""
+        return [self.present[host].member for host in self.assigned if host in self.present]
+
+    def guards(self, members: tuple[Member, ...]) -> tuple[Check, ...] | None:
+        """That each of them is there with this disk, and stays there until the record names it. None: one is not."""
+        found = [self.present.get(member.host) for member in members]
+        if any(each is None or each.member != member for each, member in zip(found, members, strict=True)):
+            return None
+        return tuple(Check(host_key(each.member.host), each.revision) for each in found if each is not None)
 
     @property
     def is_member(self) -> bool:
