@@ -1,0 +1,1 @@
+"""A made-up day for `holdfast pipeline demo`: four accounts, two nodes, and something of everything that goes wrong."""

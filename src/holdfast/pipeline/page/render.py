@@ -1,0 +1,91 @@
+"""The report's files: report.html, which needs nothing but itself, and per table a CSV and a JSON file.
+
+Nothing here reads a clock or a table: the same rows give the same bytes.
+"""
+
+import csv
+import datetime
+import io
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import jinja2
+
+from holdfast.pipeline.page import bill, health, queues, record
+from holdfast.pipeline.page.parts import Row, Tables
+
+FOLDER = Path(__file__).parent
+PAGE = "report.html"
+
+
+def page(tables: Tables, *, made_at: datetime.datetime, run_id: str, version: str, notes: Sequence[str] = ()) -> str:
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(FOLDER),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    tiles = [*health.tiles(tables), bill.tile(tables), queues.tile(tables), record.tile(tables)]
+    sections = [
+        health.section(tables),
+        bill.section(tables),
+        queues.flow(tables),
+        queues.causes(tables),
+        queues.capacity(tables),
+        record.audit(tables),
+        record.checks(tables),
+    ]
+    written: str = environment.get_template("report.html.j2").render(
+        style=(FOLDER / "report.css").read_text(encoding="utf-8"),
+        since=tables.since,
+        until=tables.until,
+        made_at=made_at,
+        run_id=run_id,
+        version=version,
+        tiles=tiles,
+        points=record.points(tables),
+        sections=sections,
+        notes=notes,
+        files=[name for name in sorted(tables.rows) if tables.rows[name]],
+    )
+    return written
+
+
+def files(tables: Tables) -> Iterator[tuple[str, str]]:
+    """Names and contents, beside the page."""
+    for name, rows in sorted(tables.rows.items()):
+        if rows:
+            yield f"{name}.csv", _csv(rows)
+            yield f"{name}.json", json.dumps([_plain(row) for row in rows], indent=1, ensure_ascii=False) + "\n"
+
+
+def _csv(rows: Sequence[Row]) -> str:
+    written = io.StringIO()
+    writer = csv.DictWriter(written, list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    for row in rows:
+        writer.writerow({name: _text(value) for name, value in row.items()})
+    return written.getvalue()
+
+
+def _text(value: Any) -> Any:
+    plain = _plain(value)
+    return json.dumps(plain, ensure_ascii=False) if isinstance(plain, list | dict) else plain
+
+
+def _plain(value: Any) -> Any:
+    """Exact: decimals as text with all their digits, instants in UTC."""
+    match value:
+        case Mapping():
+            return {str(name): _plain(each) for name, each in value.items()}
+        case list() | tuple():
+            return [_plain(each) for each in value]
+        case Decimal():
+            return f"{value:f}"
+        case datetime.datetime():
+            return f"{value:%Y-%m-%dT%H:%M:%SZ}" if not value.microsecond else f"{value:%Y-%m-%dT%H:%M:%S.%fZ}"
+    return value

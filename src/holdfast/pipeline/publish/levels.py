@@ -1,0 +1,85 @@
+"""Service levels: how many calls were answered well, how fast, and how much of the error budget is left.
+
+Bad is what failed by our fault. What was refused or throttled is the caller's, and is counted apart. A burn rate of 1
+uses up the budget exactly at the end of its time; 14.4 uses 2 % of a month's budget in one hour.
+
+Rates look back over hours that had calls; an hour without calls is neither good nor bad.
+"""
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    ArrayType,
+    DoubleType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from holdfast.pipeline.publish import histogram
+
+TARGET = 0.999
+BUDGET_HOURS = 30 * 24
+VERSION = 1
+QUANTILES = {"p50_ms": 0.5, "p95_ms": 0.95, "p99_ms": 0.99, "p999_ms": 0.999}
+BURNS = {"burn_1h": 1, "burn_6h": 6, "burn_24h": 24, "burn_72h": 72}
+KEY = ("account", "queue", "action")
+
+SCHEMA = StructType(
+    [
+        StructField("day", TimestampType()),
+        StructField("hour", TimestampType()),
+        *[StructField(name, StringType()) for name in KEY],
+        *[StructField(name, LongType()) for name in ("requests", "good", "bad", "refused", "throttled")],
+        *[StructField(name, DoubleType()) for name in QUANTILES],
+        *[StructField(name, DoubleType()) for name in ("target", "availability", *BURNS, "budget_left")],
+        StructField("latency", ArrayType(LongType())),  # quantiles do not add up; their histogram does
+        StructField("run_id", StringType()),
+        StructField("schema_version", IntegerType()),
+    ]
+)
+
+
+def service_levels(hourly: DataFrame, *, run_id: str, target: float = TARGET) -> DataFrame:
+    counted = (
+        hourly.select("hour", *KEY, "outcome", "requests", "latency")
+        .where(F.col("queue") != "")
+        .groupBy("hour", *KEY)
+        .agg(
+            F.sum("requests").alias("requests"),
+            *[_count_of(outcome).alias(name) for outcome, name in OUTCOMES.items()],
+            histogram.merged("latency").alias("latency"),
+        )
+        .withColumn("upto", histogram.running(F.col("latency")))
+    )
+    values = {
+        "day": F.date_trunc("day", "hour"),
+        "good": F.col("requests") - F.col("bad"),
+        **{name: histogram.quantile_ms(F.col("latency"), F.col("upto"), share) for name, share in QUANTILES.items()},
+        "target": F.lit(target),
+        "availability": 1 - F.col("bad") / F.col("requests"),
+        **{name: _burn(hours, target) for name, hours in BURNS.items()},
+        "budget_left": 1 - _burn(BUDGET_HOURS, target),
+        "run_id": F.lit(run_id),
+        "schema_version": F.lit(VERSION),
+    }
+    return counted.select(
+        *[values.get(each.name, F.col(each.name)).cast(each.dataType).alias(each.name) for each in SCHEMA]
+    )
+
+
+OUTCOMES = {"failed": "bad", "refused": "refused", "throttled": "throttled"}
+
+
+def _count_of(outcome: str) -> Column:
+    return F.sum(F.when(F.col("outcome") == outcome, F.col("requests")).otherwise(F.lit(0)))
+
+
+def _burn(hours: int, target: float) -> Column:
+    """Share of bad calls in the last `hours`, in units of the share that the target allows."""
+    seconds = F.col("hour").cast("bigint")
+    window = Window.partitionBy(*KEY).orderBy(seconds).rangeBetween(-(hours - 1) * 3600, 0)
+    return F.sum("bad").over(window) / F.sum("requests").over(window) / F.lit(1 - target)
