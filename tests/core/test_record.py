@@ -6,20 +6,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.core.codec import clear_bytes, decode, decode_message, encode, pack_header, unpack_header
+from holdfast.core.dedup import BEQUEATHED_BYTES
 from holdfast.core.record import (
     Arrived,
     Changed,
     Configured,
     Deleted,
     Departed,
+    Draining,
     Dropped,
     Expired,
+    Founded,
+    Inherited,
     Moved,
+    Opened,
     Purged,
     Received,
     Record,
     Refused,
     Returned,
+    Sealed,
     Sent,
     Settled,
     TaskEnded,
@@ -97,6 +103,11 @@ facts: st.SearchStrategy[Record] = st.one_of(
     st.builds(Refused, u64, u64),
     st.builds(TaskStarted, u64, texts, st.none() | addresses, u32, u64, u32, u64),
     st.builds(TaskEnded, u64, texts, texts),
+    st.builds(Founded, u64, st.lists(addresses, max_size=3).map(tuple)),
+    st.builds(Draining, u64),
+    st.builds(Inherited, u64, addresses, u64, requests, st.integers(0, 3).map(lambda n: bytes(BEQUEATHED_BYTES * n))),
+    st.builds(Sealed, u64),
+    st.builds(Opened, u64, addresses),
 )
 
 
@@ -161,7 +172,7 @@ def test_a_header_is_read_as_it_was_packed(header: Header) -> None:
     assert unpack_header(b"??" + pack_header(header), 2) == header
 
 
-@pytest.mark.parametrize("data", [b"", b"\0", b"\x12", b"\xff" * 40])
+@pytest.mark.parametrize("data", [b"", b"\0", b"\x40", b"\xff" * 40])
 def test_an_unknown_type_is_refused(data: bytes) -> None:
     with pytest.raises(ValueError, match="unknown record type"):
         decode(data)

@@ -190,6 +190,13 @@ def _example(kind: type) -> dict[str, Any]:
             "content": b"c",
         },
         "messages": (),
+        "parent": {"shard": 1, "lane": 2},
+        "parents": [{"shard": 1, "lane": 2}],
+        "bequest": {
+            "parent": {"shard": 1, "lane": 2},
+            "last": 9,
+            **dict.fromkeys(("cursor", "following", "rows"), b"d" * 16),
+        },
         "body": b"b",
         "content": b"c",
         "name": "q",

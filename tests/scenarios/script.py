@@ -207,6 +207,12 @@ class Script:
             "count": lambda w: self.ask(w, c.Count(self.on(w).lane), show_counts, wants=w.text("show")),
             "peek": self.peek,
             "move": self.move,
+            "found": self.found,
+            "drain": lambda w: self.ask(w, c.Drain(self.on(w).lane), show_ok),
+            "bequeath": self.bequeath,
+            "seal": lambda w: self.ask(w, c.Seal(self.on(w).lane), show_sealed),
+            "open": lambda w: self.ask(w, c.Open(self.on(w).lane, self.address(w.text("parent"))), show_ok),
+            "retire": lambda w: self.ask(w, c.Retire(self.on(w).lane), show_ok),
         }
 
     def run(self, line: str) -> list[str]:
@@ -436,6 +442,37 @@ class Script:
                 return self.ask(words, c.ListMoves(queue.lane), show_tasks)
         raise AssertionError(f"move {words.plain}?")
 
+    # lanes that follow each other
+
+    def address(self, name: str) -> Address:
+        return Address(self.queues[name].shard, self.queues[name].lane)
+
+    def found(self, words: Words) -> list[str]:
+        parents = tuple(self.address(name) for name in words.text("parents").split(","))
+        return self.ask(words, c.Found(self.on(words).lane, parents), show_lineage)
+
+    def bequeath(self, words: Words) -> list[str]:
+        """Part after part, from `on` to `to`, from where it was; with parts=N so many of them."""
+        queue, heir, parts = self.on(words), self.queues[words.text("to")], words.number("parts", 1000)
+        cursor, lineage = b"", c.Lineage(())
+        for _ in range(parts):
+            bequest = self.answer(queue, c.Bequeath(queue.lane, cursor))
+            given = bequest if isinstance(bequest, HoldfastError) else self.answer(heir, c.Inherit(heir.lane, bequest))
+            if isinstance(given, HoldfastError):
+                return [self.refused(given)]
+            (state,) = (each for each in given.parents if each.parent.lane == queue.lane)
+            cursor, lineage = state.cursor, c.Lineage((state,))
+            if state.is_complete:
+                break
+        return show_lineage(self, Asked(queue, lambda *_: []), lineage)
+
+    def answer(self, queue: Queue, command: c.Command) -> Any:
+        """Of a command whose answer is not shown."""
+        self.world.submit(queue.shard, command, "unshown")
+        self.world.settle()
+        ((_, answer),) = self.world.take_answers()
+        return answer
+
     # naming
 
     def message_at(self, queue: Queue, header: Header) -> Message:
@@ -500,6 +537,18 @@ def show_ok(_: Script, __: Asked, ___: Any) -> list[str]:
     return ["ok"]
 
 
+def show_lineage(script: Script, _: Asked, lineage: c.Lineage) -> list[str]:
+    lines = []
+    for each in lineage.parents:
+        known = "everything" if each.is_complete else "something" if each.cursor else "nothing"
+        lines.append(f"{known} from {script.queue_at(each.parent)}" + (", which is sealed" if each.is_over else ""))
+    return lines
+
+
+def show_sealed(script: Script, asked: Asked, answer: c.Done | Counts) -> list[str]:
+    return ["sealed"] if isinstance(answer, c.Done) else ["not yet: " + show_counts(script, asked, answer)[0]]
+
+
 def show_watched(_: Script, __: Asked, watched: c.Watched) -> list[str]:
     return [f"{watched.visible} to receive" if watched.visible else "nothing"]
 
@@ -511,7 +560,7 @@ def show_counts(_: Script, asked: Asked, counts: Counts) -> list[str]:
 
 def show_accepted(script: Script, asked: Asked, accepted: c.Accepted) -> list[str]:
     queue = asked.queue
-    name = receipts.message_id_bytes(queue.shard, accepted.epoch, accepted.lsn)
+    name = receipts.message_id_bytes(accepted.shard or queue.shard, accepted.epoch, accepted.lsn)
     if name in script.numbers:
         return [f"duplicate of #{script.numbers[name]}"]
     number = script.numbers[name] = len(script.numbers)

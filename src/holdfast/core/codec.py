@@ -17,21 +17,27 @@ from typing import Any, Protocol
 
 import msgspec
 
+from holdfast.core.dedup import BEQUEATHED_BYTES
 from holdfast.core.record import (
     Arrived,
     Changed,
     Configured,
     Deleted,
     Departed,
+    Draining,
     Dropped,
     Expired,
+    Founded,
+    Inherited,
     Message,
     Moved,
+    Opened,
     Purged,
     Received,
     Record,
     Refused,
     Returned,
+    Sealed,
     Sent,
     Settled,
     TaskEnded,
@@ -73,6 +79,8 @@ _EXPIRED = struct.Struct("<BQB")
 _TRIMMED = struct.Struct("<BQQQIQ")
 _PAIR = struct.Struct("<BQQ")
 _LANE = struct.Struct("<BQ")
+_FOUNDED = struct.Struct("<BQH")
+_INHERITED = struct.Struct("<BQQQ16s?I")
 _DEPARTED = struct.Struct("<BQBIQQB")
 _REPEAT, _FINAL = 1, 2
 _REQUESTED, _REQUEST_BYTES = 0x80, 16
@@ -80,6 +88,7 @@ _REQUESTED, _REQUEST_BYTES = 0x80, 16
 SENT, ARRIVED, MOVED = 1, 2, 3
 RECEIVED, DELETED, CHANGED, EXPIRED, TRIMMED, PURGED, CONFIGURED, DROPPED = 4, 5, 6, 7, 8, 9, 10, 11
 DEPARTED, SETTLED, RETURNED, REFUSED, TASK_STARTED, TASK_ENDED = 12, 13, 14, 15, 16, 17
+FOUNDED, DRAINING, INHERITED, SEALED, OPENED = 18, 19, 20, 21, 22
 
 _pack_document = msgspec.msgpack.Encoder().encode
 _config = msgspec.msgpack.Decoder(LaneConfig).decode
@@ -280,6 +289,37 @@ def _decode_started(data: bytes | memoryview) -> TaskStarted:
     return TaskStarted(_lane(data), task, where, rate, Seq(last), to_move, WallMs(wall))
 
 
+def _encode_founded(record: Founded) -> bytes:
+    parents = list(map(pack_address, record.parents))
+    return _FOUNDED.pack(FOUNDED, record.lane, len(parents)) + struct.pack(f"<{len(parents)}Q", *parents)
+
+
+def _decode_founded(data: bytes | memoryview) -> Founded:
+    _, lane, count = _FOUNDED.unpack_from(data)
+    parents = struct.unpack(f"<{count}Q", data[_FOUNDED.size :])
+    return Founded(lane, tuple(map(unpack_address, parents)))
+
+
+def _encode_inherited(record: Inherited) -> bytes:
+    parent, following = pack_address(record.parent), record.following
+    count = len(record.rows) // BEQUEATHED_BYTES
+    clear = _INHERITED.pack(INHERITED, record.lane, parent, record.last, following, bool(following), count)
+    return clear + record.rows
+
+
+def _decode_inherited(data: bytes | memoryview) -> Inherited:
+    _, lane, parent, last, following, has_more, count = _INHERITED.unpack_from(data)
+    rows = bytes(data[_INHERITED.size :])
+    if len(rows) != count * BEQUEATHED_BYTES:
+        raise ValueError(f"an Inherited record of {len(data)} bytes")
+    return Inherited(lane, unpack_address(parent), last, following if has_more else b"", rows)
+
+
+def _decode_opened(data: bytes | memoryview) -> Opened:
+    lane, parent = _pair(data)
+    return Opened(lane, unpack_address(parent))
+
+
 def _last_header(data: bytes | memoryview, offset: int) -> Header:
     """A header that the record ends with."""
     return Header(*_HEADER.unpack(data[offset:]))
@@ -310,6 +350,11 @@ _ENCODERS: dict[type, Callable[[Any], bytes]] = {
     Refused: lambda r: _PAIR.pack(REFUSED, r.source, r.number),
     TaskStarted: _encode_started,
     TaskEnded: lambda r: _LANE.pack(TASK_ENDED, r.lane) + _pack_document((r.state, r.failure)),
+    Founded: _encode_founded,
+    Draining: lambda r: _LANE.pack(DRAINING, r.lane),
+    Inherited: _encode_inherited,
+    Sealed: lambda r: _LANE.pack(SEALED, r.lane),
+    Opened: lambda r: _PAIR.pack(OPENED, r.lane, pack_address(r.parent)),
 }
 
 _DECODERS: dict[int, Callable[[bytes | memoryview], Record]] = {
@@ -329,4 +374,9 @@ _DECODERS: dict[int, Callable[[bytes | memoryview], Record]] = {
     REFUSED: lambda d: Refused(*_pair(d)),
     TASK_STARTED: _decode_started,
     TASK_ENDED: lambda d: TaskEnded(_lane(d), *_ended(d[_LANE.size :])),
+    FOUNDED: _decode_founded,
+    DRAINING: lambda d: Draining(_LANE.unpack(d)[1]),
+    INHERITED: _decode_inherited,
+    SEALED: lambda d: Sealed(_LANE.unpack(d)[1]),
+    OPENED: _decode_opened,
 }

@@ -83,6 +83,61 @@ class Drop(msgspec.Struct, frozen=True, gc=False):
     lane: LaneId
 
 
+# Lanes that follow each other (descent.py)
+
+
+class Found(msgspec.Struct, frozen=True, gc=False):
+    """A lane that is configured and has had no messages gets these parents. Answers how far it has inherited."""
+
+    lane: LaneId
+    parents: tuple[Address, ...]
+
+
+class Drain(msgspec.Struct, frozen=True, gc=False):
+    lane: LaneId
+
+
+class Bequeath(msgspec.Struct, frozen=True, gc=False):
+    """What heirs of this draining lane have to know, from `cursor` on."""
+
+    lane: LaneId
+    cursor: bytes = b""
+
+
+class Bequest(msgspec.Struct, frozen=True, gc=False):
+    parent: Address
+    cursor: bytes
+    following: bytes  # the next cursor; empty: this is all
+    last: Seq  # the heir's numbers begin behind it
+    rows: bytes  # deduplication ids with their age (dedup.py)
+
+
+class Inherit(msgspec.Struct, frozen=True, gc=False):
+    """Answers how far it has inherited, as Found does."""
+
+    lane: LaneId
+    bequest: Bequest
+
+
+class Seal(msgspec.Struct, frozen=True, gc=False):
+    """If this draining lane is empty, let it stay so. Answers Done, or what there still is."""
+
+    lane: LaneId
+
+
+class Open(msgspec.Struct, frozen=True, gc=False):
+    """This parent is sealed."""
+
+    lane: LaneId
+    parent: Address
+
+
+class Retire(msgspec.Struct, frozen=True, gc=False):
+    """Drop a sealed lane."""
+
+    lane: LaneId
+
+
 class Tick(msgspec.Struct, frozen=True, gc=False):
     """Time has passed: retention, time to live, move tasks."""
 
@@ -169,6 +224,13 @@ Command = (
     | Arrive
     | Settle
     | Compact
+    | Found
+    | Drain
+    | Bequeath
+    | Inherit
+    | Seal
+    | Open
+    | Retire
 )
 
 
@@ -176,11 +238,12 @@ Command = (
 
 
 class Accepted(msgspec.Struct, frozen=True, gc=False):
-    """The message is in the lane. (epoch, lsn) make its MessageId; a duplicate gets the original's."""
+    """The message is in the lane. (shard, epoch, lsn) make its MessageId; a duplicate gets the original's."""
 
     epoch: Epoch
     lsn: Lsn
     seq: Seq
+    shard: ShardId = ShardId(0)  # 0: the lane's own
 
 
 class Delivered(msgspec.Struct, frozen=True, gc=False):
@@ -236,7 +299,30 @@ class ArriveReply(msgspec.Struct, frozen=True, gc=False):
     is_refused: bool
 
 
-Answer = Accepted | Delivery | Watched | Done | Counts | PeekReply | MoveStatus | MovesReply | ArriveReply
+class Inheritance(msgspec.Struct, frozen=True, gc=False):
+    parent: Address
+    cursor: bytes = b""
+    is_complete: bool = False
+    is_over: bool = False
+
+
+class Lineage(msgspec.Struct, frozen=True, gc=False):
+    parents: tuple[Inheritance, ...]
+
+
+Answer = (
+    Accepted
+    | Delivery
+    | Watched
+    | Done
+    | Counts
+    | PeekReply
+    | MoveStatus
+    | MovesReply
+    | ArriveReply
+    | Lineage
+    | Bequest
+)
 
 EMPTY_DELIVERY = Delivery(())
 NOTHING_VISIBLE = Watched(0)

@@ -17,6 +17,7 @@ from heapq import heappush
 from holdfast.core.aside import Aside, Maturing
 from holdfast.core.backlog import Backlog
 from holdfast.core.dedup import Dedup
+from holdfast.core.descent import Descent
 from holdfast.core.lease import Attempt, Lease, new_lease
 from holdfast.core.limits import ATTEMPT_WINDOW, DEDUP_WINDOW, DELAY_MAX_S, MINUTE, SECOND
 from holdfast.core.task import Task
@@ -50,6 +51,7 @@ class Lane:
         "config",
         "count",
         "dedup",
+        "descent",
         "gone_target",
         "in_flight",
         "is_fifo",
@@ -80,12 +82,11 @@ class Lane:
         self.aside: Aside | None = None
         self.maturing: Maturing | None = None  # messages of the stream that are delayed
         self.back: list[tuple[Seq, Group]] = []  # heap: leases that are over; FIFO: of the first in its group
-        self.taken: dict[Group, list[Seq]] = (
-            {} if config.kind is Kind.FIFO else UNTOUCHED
-        )  # FIFO: leases of each group, in order
+        self.taken: dict[Group, list[Seq]] = {} if config.kind is Kind.FIFO else UNTOUCHED  # FIFO: leases by group
         self.tenants: Tenants | None = None  # standard with groups
         self.overdue: dict[Seq, None] = UNTOUCHED  # leases whose retention or time to live is over
         self.dedup: Dedup | None = None
+        self.descent: Descent | None = None  # it drains, or has parents
         self.attempts: dict[bytes, Attempt] = UNTOUCHED
         self.tasks: list[Task] = []
         self.causes: dict[Seq, Cause] = UNTOUCHED  # of messages that were to leave and could not
@@ -370,9 +371,7 @@ class Lane:
             due = on_grid(due)
         if due == lease.due:
             return
-        wheel = self.wheel
-        if wheel is None:
-            wheel = self.wheel = Wheel()
+        wheel = self.wheel = self.wheel or Wheel()
         if lease.due != NEVER:
             wheel.cancel(lease.due, seq)
         if due != NEVER:

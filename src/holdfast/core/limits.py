@@ -57,6 +57,10 @@ OUTBOX_IN_FLIGHT: Final = 64  # hand-overs to one shard that wait for an answer
 OUTBOX_MAX: Final = 20_000  # moves that wait in one shard; then messages stay where they are
 OUTBOX_RETRY: Final = SECOND  # a hand-over without answer is sent again after this
 
+# Lanes that follow each other
+BEQUEST_ENTRIES: Final = 4096  # deduplication ids that one record hands to an heir: 192 KiB, less than a frame
+SEQUENCE_GAP: Final = 1 << 32  # an heir's numbers begin so far behind its parents', which may still get dead letters
+
 # Log
 FRAME_BYTES_MAX: Final = 262_144  # a frame is closed at this size, unless one record alone is larger
 FRAME_ALIGN: Final = 512  # a frame starts on a sector, so that writing it cannot tear its predecessor

@@ -26,6 +26,7 @@ from holdfast.core.command import (
     Command,
     Compact,
     Handover,
+    Inherit,
     Need,
     Receive,
     Send,
@@ -174,6 +175,8 @@ class Primary:
             has_room = self.journal.has_room(len(command.content))
         elif isinstance(command, Arrive):
             has_room = self.journal.has_room(len(command.handover.content))
+        elif isinstance(command, Inherit):
+            has_room = self.journal.has_room(len(command.bequest.rows))
         elif isinstance(command, Compact):
             has_room = not self.journal.is_exhausted(sum(len(message.content) for _, message in command.messages))
         else:

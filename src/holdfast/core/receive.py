@@ -48,7 +48,7 @@ def decide_receive(
         return (), EMPTY_DELIVERY
     if lane.in_flight >= IN_FLIGHT_MAX and not lane.is_fifo:
         raise OverLimit(f"Too many messages are in flight: the limit is {IN_FLIGHT_MAX}. Delete messages first.")
-    if not lane.count:
+    if not lane.count or (lane.descent is not None and lane.descent.is_waiting):
         return (), EMPTY_DELIVERY
     if (heads := _plain_heads(lane, command.count_max, moment)) and attempt == NO_DIGEST:
         received = Received(lane.lane, until, moment.wall, tuple(heads), (), request=request)

@@ -179,6 +179,42 @@ class TaskEnded(msgspec.Struct, frozen=True, gc=False):
     failure: str
 
 
+class Founded(msgspec.Struct, frozen=True, gc=False):
+    """A new lane is the heir of these."""
+
+    lane: LaneId
+    parents: tuple[Address, ...]
+
+
+class Draining(msgspec.Struct, frozen=True, gc=False):
+    """A lane takes no new messages any more."""
+
+    lane: LaneId
+
+
+class Inherited(msgspec.Struct, frozen=True, gc=False):
+    """An heir knows deduplication ids of a parent up to `following`; empty: all of them."""
+
+    lane: LaneId
+    parent: Address
+    last: Seq
+    following: bytes
+    rows: bytes
+
+
+class Sealed(msgspec.Struct, frozen=True, gc=False):
+    """A draining lane is empty and stays so."""
+
+    lane: LaneId
+
+
+class Opened(msgspec.Struct, frozen=True, gc=False):
+    """An heir knows that this parent is sealed."""
+
+    lane: LaneId
+    parent: Address
+
+
 Message = Sent | Arrived | Moved
 Record = (
     Message
@@ -196,6 +232,11 @@ Record = (
     | Refused
     | TaskStarted
     | TaskEnded
+    | Founded
+    | Draining
+    | Inherited
+    | Sealed
+    | Opened
 )
 
 

@@ -123,7 +123,9 @@ def decide_arrive(
     if number != inbox.last + 1:
         raise ServiceUnavailable(f"hand-over {number} came before {inbox.last + 1}")
     lane = lanes.get(handover.lane)
-    if lane is None:
+    if lane is not None and lane.descent is not None and not lane.descent.is_sealed and not lane.descent.is_ready:
+        raise ServiceUnavailable(f"lane {handover.lane} is not ready yet")
+    if lane is None or (lane.descent is not None and lane.descent.is_sealed):
         return (Refused(handover.source, number),), ArriveReply(shard, number, True)
     arrived = Arrived(
         lane=handover.lane,

@@ -12,6 +12,8 @@ from typing import Any
 
 from holdfast.core import record as r
 from holdfast.core.dedup import Dedup
+from holdfast.core.descent import Descent, Parent
+from holdfast.core.heirs import apply_inherited
 from holdfast.core.lane import Lane
 from holdfast.core.lease import Attempt
 from holdfast.core.limits import MOVE_TASKS_KEPT
@@ -72,6 +74,11 @@ class Replicated:
             r.Refused: lambda x: self.inboxes.setdefault(x.source, Inbox()).note(x.number, is_refused=True),
             r.TaskStarted: self._apply_started,
             r.TaskEnded: self._apply_ended,
+            r.Founded: self._apply_founded,
+            r.Draining: self._apply_draining,
+            r.Inherited: self._apply_inherited,
+            r.Sealed: lambda x: self._descent(x.lane).seal(),
+            r.Opened: self._apply_opened,
         }
 
     # Time
@@ -304,6 +311,32 @@ class Replicated:
     def _apply_ended(self, record: r.TaskEnded) -> None:
         task = self.lanes[record.lane].tasks[-1]
         task.state, task.failure = record.state, record.failure
+
+    # Lanes that follow each other
+
+    def _descent(self, lane_id: LaneId) -> Descent:
+        lane = self.lanes[lane_id]
+        if lane.descent is None:
+            lane.descent = Descent()
+        return lane.descent
+
+    def _apply_founded(self, record: r.Founded) -> None:
+        self._descent(record.lane).parents = [Parent(address) for address in record.parents]
+
+    def _apply_draining(self, record: r.Draining) -> None:
+        self._descent(record.lane).draining = self.now
+
+    def _apply_inherited(self, record: r.Inherited) -> None:
+        lane = self.lanes[record.lane]
+        apply_inherited(lane, record)
+        if record.rows:
+            lane.dedup = lane.dedup or Dedup()
+            lane.dedup.inherit(record.rows, self.now)
+            self.set_alarm(lane)
+
+    def _apply_opened(self, record: r.Opened) -> None:
+        self._descent(record.lane).open(record.parent)
+        self._stir(self.lanes[record.lane])
 
     def _remove(self, lane_id: LaneId, header: Header, *, is_fresh: bool) -> None:
         lane = self.lanes[lane_id]

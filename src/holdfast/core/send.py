@@ -21,6 +21,8 @@ def decide_send(
             "One or more parameters are invalid. "
             f"Reason: Message must be shorter than {config.message_bytes_max} bytes."
         )
+    if lane.descent is not None:
+        lane.descent.check_open()
     group = group_of(command.group)
     digest = NO_DIGEST
     if lane.is_fifo or command.deduplication_id or config.request_deduplication:

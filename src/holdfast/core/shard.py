@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from holdfast.core import command as c
+from holdfast.core import heirs, state
 from holdfast.core import record as r
-from holdfast.core import state
 from holdfast.core.errors import InvalidAttributeValue, QueueDoesNotExist
 from holdfast.core.handle import decide_change, decide_delete
 from holdfast.core.lane import Lane
@@ -55,6 +55,13 @@ class Shard(Replicated):
             c.Arrive: lambda x, m: decide_arrive(self.shard, self.lanes, self.inboxes, x, m),
             c.Settle: lambda x, _: decide_settle(self.lanes, self.outboxes, x, self._departures.begin()),
             c.Compact: lambda x, _: decide_compact(x, self.is_alive),
+            c.Found: lambda x, _: heirs.decide_found(self._lane(x.lane), x),
+            c.Drain: lambda x, _: heirs.decide_drain(self._lane(x.lane), x),
+            c.Bequeath: lambda x, m: heirs.decide_bequeath(self._lane(x.lane), x, m, self.shard),
+            c.Inherit: lambda x, _: heirs.decide_inherit(self._lane(x.lane), x),
+            c.Seal: lambda x, m: heirs.decide_seal(self._lane(x.lane), x, m, self.outboxes.values()),
+            c.Open: lambda x, _: heirs.decide_open(self._lane(x.lane), x),
+            c.Retire: lambda x, m: heirs.decide_retire(self._lane(x.lane), x, m),
         }
 
     # Deciding

@@ -13,6 +13,7 @@ from holdfast.core.aside import Aside, Maturing
 from holdfast.core.backlog import Backlog
 from holdfast.core.codec import HEADER_BYTES, pack_header, unpack_header
 from holdfast.core.dedup import Dedup
+from holdfast.core.descent import Descent
 from holdfast.core.lane import Lane
 from holdfast.core.lease import Attempt, Lease
 from holdfast.core.outbox import Entry, Inbox, Outbox
@@ -56,6 +57,8 @@ class LaneState(msgspec.Struct, array_like=True):
     purged: int
     gone_target: int
     spent: list[tuple[int, list[tuple[int, int]]]] | None  # None: no tenants
+    inherited: bytes = b""
+    descent: Descent | None = None
 
 
 class ShardState(msgspec.Struct, array_like=True):
@@ -114,6 +117,8 @@ def dump_lane(lane: Lane, now: Instant) -> LaneState:
         purged=lane.purged,
         gone_target=lane.gone_target,
         spent=spent,  # type: ignore[arg-type]
+        inherited=lane.dedup.dump_inherited(now) if lane.dedup is not None else b"",
+        descent=lane.descent,
     )
 
 
@@ -134,6 +139,7 @@ def restore_lane(state: LaneState, now: Instant) -> Lane:
         lane.adopt(Seq(seq), lease)
     _restore_waiting(lane, state, now)
     lane.gone_target = state.gone_target
+    lane.descent = state.descent
     return lane
 
 
@@ -146,8 +152,8 @@ def _restore_waiting(lane: Lane, state: LaneState, now: Instant) -> None:
     if state.maturing:
         lane.maturing = Maturing()
         lane.maturing.marks = {Instant(instant): count for instant, count in state.maturing}
-    if state.dedup:
-        lane.dedup = Dedup.restore(state.dedup)
+    if state.dedup or state.inherited:
+        lane.dedup = Dedup.restore(state.dedup, state.inherited)
 
 
 def unpack_headers(data: bytes) -> list[Header]:

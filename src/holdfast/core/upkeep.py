@@ -28,7 +28,8 @@ def decide_upkeep(lane: Lane, moment: Moment, departures: Departures) -> list[Re
     if is_stream_old:
         records += _expire_stream(lane, moment, departures)
     records += _expire_by_deadline(lane, moment, departures)
-    if not records and lane.tasks and lane.tasks[-1].is_active:
+    is_waiting = lane.descent is not None and lane.descent.is_waiting
+    if not records and lane.tasks and lane.tasks[-1].is_active and not is_waiting:
         return decide_task(lane, moment, departures)
     return records
 

@@ -46,7 +46,7 @@ class SendCall(Call):
     def answered(self, answer: Answer | HoldfastError, _: Sequence[Letter], /) -> None:
         if type(answer) is Accepted:
             queue = self._queue
-            name = receipt.message_id(queue.shard, answer.epoch, answer.lsn)
+            name = receipt.message_id(answer.shard or queue.shard, answer.epoch, answer.lsn)
             members = json.sent(answer, self._parcel, message_id=name, is_fifo=queue.is_fifo)
             self._exchange.size = self._parcel.command.size
             self._exchange.answer(f"{{{members}}}".encode())
@@ -173,7 +173,7 @@ class SendBatchCall(Call):
         failed = list(self._refused)
         for (name, parcel), outcome in zip(self._parcels, answer, strict=True):
             if type(outcome) is Accepted:
-                message_id = receipt.message_id(shard, outcome.epoch, outcome.lsn)
+                message_id = receipt.message_id(outcome.shard or shard, outcome.epoch, outcome.lsn)
                 members = json.sent(outcome, parcel, message_id=message_id, is_fifo=is_fifo)
                 successful.append(f'{{"Id":"{name}",{members}}}')
                 self._exchange.size += parcel.command.size
