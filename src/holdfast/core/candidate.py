@@ -111,7 +111,7 @@ class Candidate:
     def append(self, sender: HostId, message: Append) -> None:
         """Bytes that this host has asked for."""
         if self.phase is Phase.REACHING and sender == self._source:
-            self._standby.append(sender, message)
+            self._standby.adopt(sender, message)
             self._advance()
 
     def fenced(self, sender: HostId, message: Fenced) -> None:

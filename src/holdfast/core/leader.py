@@ -202,8 +202,14 @@ class Leader:
     # Acknowledgements
 
     def ack(self, sender: HostId, message: Ack) -> None:
-        if message.durable <= self.end and self.roll.ack(sender, message, self._station.now):
+        if self._has(message.durable) and self.roll.ack(sender, message, self._station.now):
             self._is_fresh = True
+
+    def _has(self, place: Place) -> bool:
+        """Is it on this log? What an old epoch left beyond its seal is not."""
+        if place.stem == self.end.stem:
+            return place.offset <= self.end.offset
+        return any(each.stem == place.stem and place.offset <= each.used for each in self.journal.segments)
 
     def _count(self) -> None:
         place = self.roll.reached(self.durable)

@@ -108,7 +108,7 @@ class Reconfiguration:
                 roll.peers[host] = peer
 
     def _begin(self) -> None:
-        members = self._without_late() or self._with_learner() or self._without_unassigned()
+        members = self._without_late() or self._without_unassigned()
         if members is None or len(members) < self._leader.record.min_members:
             return
         if self._station.guards(members) is None:
@@ -120,26 +120,28 @@ class Reconfiguration:
         self._station.fetch(lambda record: self._asked(number, record))
 
     def _without_late(self) -> tuple[Member, ...] | None:
-        """Never fewer than are needed: without enough members a late one is waited for."""
-        late = [peer.member for peer in self._leader.roll.late(self._station.now)]
-        if not late:
-            return None
-        members = tuple(member for member in self._leader.record.members if member not in late)
-        return members if len(members) >= self._leader.record.min_members else None
+        """Late members go if enough are left, or learners that are ready can take their places. Else these come in."""
+        record, late = self._leader.record, [peer.member for peer in self._leader.roll.late(self._station.now)]
+        prompt = tuple(member for member in record.members if member not in late)
+        if late and len(prompt) >= record.min_members:
+            return prompt
+        ready = self._ready()
+        return (*prompt, *ready) if ready else None
+
+    def _ready(self) -> list[Member]:
+        """Learners that have caught up, and are not sent away for a while."""
+        now, absent, durable = self._station.now, self._absent, self._leader.durable
+        return [
+            peer.member
+            for host, peer in self._leader.roll.peers.items()
+            if not peer.is_member and peer.acked >= durable and (host not in absent or now >= absent[host].until)
+        ]
 
     def _send_away(self, host: HostId) -> None:
         now, before = self._station.now, self._absent.get(host)
         is_again = before is not None and now - before.until < RETURN_AFTER_MAX
         pause = min(2 * before.pause, RETURN_AFTER_MAX) if before is not None and is_again else RETURN_AFTER
         self._absent[host] = _Absence(Instant(now + pause), pause)
-
-    def _with_learner(self) -> tuple[Member, ...] | None:
-        for host, peer in self._leader.roll.peers.items():
-            absence = self._absent.get(host)
-            has_waited = absence is None or self._station.now >= absence.until
-            if not peer.is_member and has_waited and peer.acked >= self._leader.durable:
-                return (*self._leader.record.members, peer.member)
-        return None
 
     def _without_unassigned(self) -> tuple[Member, ...] | None:
         """One that the manager wants elsewhere, once all whom it wants here are members."""

@@ -254,7 +254,7 @@ class Replica:
                 candidate.append(sender, message)
             case Cut() | Restart() | Chunk() if candidate is not None:
                 pass  # its log is its own now
-            case Append() if standby is not None:
+            case Append() if standby is not None and message.is_leading:
                 standby.append(sender, message)
             case Cut() if standby is not None:
                 standby.cut(sender, message)

@@ -43,13 +43,17 @@ class _Message(msgspec.Struct, frozen=True, array_like=True, tag=True, gc=False)
 
 
 class Append(_Message, frozen=True, tag=1):
-    """`data` follows `before`: in the same segment, or as the begin of `stem`. No data: a sign of life."""
+    """`data` follows `before`: in the same segment, or as the begin of `stem`. No data: a sign of life.
+
+    Not leading: a member's answer to the candidate, who alone may ask it. It is nobody's order.
+    """
 
     before: Place
     stem: str
     data: bytes
     key: bytes  # of the segment, wrapped, when this begins it
     committed: Lsn
+    is_leading: bool = True
 
 
 class Ack(_Message, frozen=True, tag=2):

@@ -68,7 +68,7 @@ class Source:
         if isinstance(found, _Stretch):
             self._read(host, pull.end, found, view)
         elif found is _Otherwise.LEVEL:
-            self._station.send(host, Append(epoch, pull.end, pull.end.stem, b"", b"", committed))
+            self._station.send(host, Append(epoch, pull.end, pull.end.stem, b"", b"", committed, view.is_leading))
         elif found is _Otherwise.LATER or not view.is_leading:
             return
         elif isinstance(found, _CutBack):
@@ -80,8 +80,8 @@ class Source:
         def sent(found: tuple[bytes, bytes] | None) -> None:
             if found is not None:
                 data, key = found
-                committed = view.archive.committed
-                message = Append(self._station.promise, before, stretch.stem, data, key, committed)
+                epoch, committed = self._station.promise, view.archive.committed
+                message = Append(epoch, before, stretch.stem, data, key, committed, view.is_leading)
                 self._station.send(host, message)
 
         self._station.read(_read_frames(stretch), sent)

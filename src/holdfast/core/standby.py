@@ -72,6 +72,14 @@ class Standby:
         else:
             self.pull(sender)
 
+    def adopt(self, sender: HostId, message: Append) -> None:
+        """What this host, a candidate, has asked another member for. It is no order, and not acknowledged."""
+        self._asked = None
+        if message.before == self.log.end and not self._accept(message) and self.log.has_pending:
+            self._write()
+        if message.data:
+            self.pull(sender)
+
     def _meet(self, sender: HostId) -> None:
         self.leader, self.heard = sender, self._station.now
 
@@ -91,7 +99,7 @@ class Standby:
             self._write()
         else:
             self._acknowledge()
-        if self.log.end < self._goal:
+        if message.data and self.log.end < self._goal:
             self.pull(self.leader)
 
     def _accept(self, message: Append) -> str:
