@@ -40,6 +40,7 @@ SMALL: dict[str, Any] = {
     },
     "upkeep": {"LOOK_EVERY_S": 0.1, "SNAPSHOT_SEGMENTS": 2},
 }
+SHORT = {"HOLDFAST__USAGE__WINDOW_S": "2"}  # so that windows end within a test
 
 
 class Ended(Exception):
@@ -148,7 +149,7 @@ class Cuts:
         """One life that ends at a failpoint by itself, there also with a power cut. Answers how it ended."""
         platter = Platter(self.data)
         self._lives += 1
-        server = Watched(self.data, variables={"HOLDFAST_FAILPOINT": failpoint}, **setting)
+        server = Watched(self.data, variables={"HOLDFAST_FAILPOINT": failpoint, **SHORT}, **setting)
         try:
             status = self._work(server, patience_s)
         finally:

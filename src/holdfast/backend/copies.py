@@ -46,7 +46,8 @@ PIN_ATTEMPTS = 20  # a snapshot every few seconds is already much
 KEPT_SNAPSHOTS = 2
 PIECE_BYTES = 1_048_576
 DIGEST_BYTES = 32
-LEFT_OUT = ("lock", "server.json", "endpoint")  # of the process that runs, not of the data
+# Of the process that runs, not of the data. A copy that went on numbering a server's usage would look like that server.
+LEFT_OUT = ("lock", "server.json", "endpoint", "usage")
 PASSING = (".tmp", "-wal", "-shm", "-journal")
 
 Meter = Callable[[int], None]  # so many bytes more

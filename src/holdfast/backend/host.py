@@ -14,7 +14,7 @@ from holdfast.backend.letters import Reader
 from holdfast.backend.survey import Depth, look
 from holdfast.backend.upkeep import Upkeep
 from holdfast.backend.writer import Writer
-from holdfast.core.command import EMPTY_DELIVERY, Arrive, Command
+from holdfast.core.command import EMPTY_DELIVERY, Arrive, Command, Handover
 from holdfast.core.errors import HoldfastError, NotPrimary
 from holdfast.core.primary import Primary
 from holdfast.core.recovery import recover
@@ -65,6 +65,7 @@ class Host:
         self._master = master
         self._loop = asyncio.get_running_loop()
         self._leads: dict[ShardId, Lead] = {}
+        self.on_dead_letter: Callable[[Handover], None] | None = None  # told of those that have arrived
         self.elsewhere: Callable[[ShardId, Command, Call], None] | None = None  # where other shards are led
         self._upkeeps: list[Upkeep] = []
         self._writer = Writer(to_loop=self._loop.call_soon_threadsafe, fail=stop_now, syncs=syncs or Histogram())
@@ -92,7 +93,15 @@ class Host:
             to_loop=self._loop.call_soon_threadsafe,
             fail=stop_now,
         )
-        lead = Lead(primary, root, reader, self._writer, hand_over=self._hand_over, fail=stop_now)
+        lead = Lead(
+            primary,
+            root,
+            reader,
+            self._writer,
+            hand_over=self._hand_over,
+            on_dead_letter=self._dead_letter,
+            fail=stop_now,
+        )
         upkeep = Upkeep(root, primary, reader, self._master, thread=self._maintaining, submit=lead.ask, fail=stop_now)
         upkeep.first_spare()
         lead.on_turn = upkeep.every_turn
@@ -129,6 +138,10 @@ class Host:
             lead.submit(command, call)
         elif self.elsewhere is not None:
             self.elsewhere(target.shard, command, call)
+
+    def _dead_letter(self, handover: Handover) -> None:
+        if self.on_dead_letter is not None:
+            self.on_dead_letter(handover)
 
     def look(self, shard: ShardId, lane: LaneId) -> Depth | None:
         lead = self._leads.get(shard)

@@ -21,6 +21,7 @@ from holdfast.core.command import (
     ArriveReply,
     Command,
     Delivery,
+    Handover,
     Need,
     PeekReply,
     Send,
@@ -28,14 +29,15 @@ from holdfast.core.command import (
 )
 from holdfast.core.primary import Outcome, Outgoing, Primary
 from holdfast.core.record import Message
-from holdfast.core.types import Address, Instant, WallMs
+from holdfast.core.types import Address, Cause, Instant, WallMs
 from holdfast.runtime import clock
 from holdfast.runtime.failpoint import failpoint
 from holdfast.runtime.rpc import Call, Letter, Receiver
 
 
 class Lead:
-    """`on_turn` is called every turn and must be cheap; `hand_over` brings a hand-over to the shard that it is for."""
+    """`on_turn` is called every turn and must be cheap; `hand_over` brings a hand-over to the shard that it is for;
+    `on_dead_letter` is told when one has arrived that is a dead letter."""
 
     def __init__(
         self,
@@ -45,6 +47,7 @@ class Lead:
         writer: Writer,
         *,
         hand_over: Callable[[Arrive, Address, Call], None],
+        on_dead_letter: Callable[[Handover], None],
         fail: Callable[[BaseException], None],
     ) -> None:
         self.primary = primary
@@ -55,6 +58,7 @@ class Lead:
         self._disk = Disk(root, open_max=2)  # the segment that grows, and the next
         self.on_turn: Callable[[], None] | None = None
         self._hand_over = hand_over
+        self._on_dead_letter = on_dead_letter
         self._fail = fail
         self._loop = asyncio.get_running_loop()
         self._time = clock.OwnTime(primary.journal.stamp)
@@ -201,10 +205,14 @@ class Lead:
         self._is_handing = False
         for outgoing, message in zip(due, messages, strict=True):
             command = Arrive(outgoing.handover(message))
-            self._hand_over(command, outgoing.entry.target, _Settling(self))
+            self._hand_over(command, outgoing.entry.target, _Settling(self, command.handover))
 
-    def settle(self, reply: ArriveReply) -> None:
+    def settle(self, reply: ArriveReply, handover: Handover) -> None:
         failpoint("hand-over arrived")
+        outbox = self.primary.shard.outboxes.get(reply.target)
+        is_first = outbox is not None and reply.number in outbox.entries  # it may have been sent more than once
+        if is_first and not reply.is_refused and handover.cause is not Cause.REDRIVE:
+            self._on_dead_letter(handover)
         self.submit(Settle(reply.target, reply.number, reply.is_refused), None)
 
     # the end
@@ -232,14 +240,15 @@ class Lead:
 class _Settling(Call):
     """Waits for the answer of the target shard. An error is no answer: the hand-over is sent again later."""
 
-    __slots__ = ("_source",)
+    __slots__ = ("_handover", "_source")
 
-    def __init__(self, source: Lead) -> None:
+    def __init__(self, source: Lead, handover: Handover) -> None:
         self._source = source
+        self._handover = handover
 
     def answered(self, answer: object, _: object, /) -> None:
         if isinstance(answer, ArriveReply):
-            self._source.settle(answer)
+            self._source.settle(answer, self._handover)
 
 
 class _Asking(Call):

@@ -22,7 +22,7 @@ from holdfast.metadata.identities import Identities
 from holdfast.protocol.names import Site
 from holdfast.runtime import clock
 from holdfast.runtime.config.loading import Loaded
-from holdfast.runtime.metrics import Meter
+from holdfast.runtime.metrics import NOTHING, Meter
 
 SERVICE = b"holdfast"  # what requests to the admin port are signed for
 _NOTHING = Depth(0, 0, 0, 0, 0)
@@ -56,11 +56,12 @@ def admin_sources(
 
 def _queues(directory: Directory, host: Host, meter: Meter) -> Iterator[facts.Queue]:
     """All of them, each looked at when it is its turn."""
+    meter.update()
     for each in directory:
         if not host.leads(each.shard):
             continue  # another worker shows it
         depth = host.look(each.shard, each.lane) or _NOTHING
-        counts = meter.queues.get(each.lane, (0, 0, 0, 0, 0))
+        counts = meter.queues.get(each.name, NOTHING)
         account, name = each.name
         yield facts.Queue(
             account,

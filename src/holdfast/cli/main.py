@@ -18,6 +18,7 @@ from holdfast.cli import (
     keys,
     queues,
     transfer,
+    usage,
     users,
 )
 
@@ -33,6 +34,7 @@ app.add_typer(accounts.app, name="account")
 app.add_typer(keys.app, name="key")
 app.add_typer(users.app, name="user")
 app.add_typer(configs.app, name="config")
+app.add_typer(usage.app, name="usage")
 app.command()(flags.serve)
 app.command()(env.env)
 app.command(context_settings=aws.PASS_ON)(aws.aws)

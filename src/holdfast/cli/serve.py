@@ -23,6 +23,7 @@ from holdfast.backend.host import DataFolderError, Host, stop_now
 from holdfast.cli import env
 from holdfast.cli.admin import admin_port, admin_sources
 from holdfast.cli.announcement import Announcement, url
+from holdfast.cli.bookkeeping import Books, name_server, open_books
 from holdfast.cli.crew import READY, Crew, Worker, free, leave, meet, reserve
 from holdfast.cli.declarations import auto_create, declare, problems
 from holdfast.cli.first_start import StartError, Stores
@@ -82,6 +83,7 @@ def _run_crew(loaded: Loaded, data: Path) -> None:
     config = loaded.config
     stores = Stores(data, account=config.server.account)
     announcement = _announcement(config, stores)
+    name_server(config, data)
     stores.close_databases()  # the lock stays, for as long as a worker lives
     try:
         holder, listen = reserve(config.server.listen)
@@ -153,6 +155,7 @@ async def _serve(loaded: Loaded, data: Path, worker: Worker) -> None:
     stores = Stores(data, account=config.server.account, is_locked=worker.count > 1)
     asyncio.get_running_loop().set_exception_handler(_fatal)
     meter = Meter()
+    books = open_books(config, data, worker=worker, meter=meter)
     host = Host(data / "shards", stores.master, syncs=meter.syncs)
     shards = sorted({*_shards(config), *_shards_on_disk(data)})
     host.open([each for each in shards if worker.leads(each)])
@@ -178,13 +181,14 @@ async def _serve(loaded: Loaded, data: Path, worker: Worker) -> None:
         if worker.index == 0 and not worker.is_replacement:
             await declare(config, queues)
         gate = _gate(config, directory, keyring, reach)
-        server = _sqs_server(config, directory, backend, gate=gate, queues=queues, stores=stores, meter=meter)
+        server = _sqs_server(config, directory, backend, gate=gate, queues=queues, stores=stores, books=books)
         sources = admin_sources(loaded, stores, directory=directory, host=host, meter=meter, server=server)
         tls = certificate.context if certificate else None
         admin_reach = _reach(config, config.admin_listen)
         admin = admin_port(sources, gate=gate, site=directory.site, reach=admin_reach, tls=tls)
         stop = _stop_signals(worker)
         await _listen(config, _opener(server, certificate, worker), admin.listen, stores=stores, worker=worker)
+        books.start(directory, host)
         _settle_collector()
         following = asyncio.create_task(_keep_following(follow))
         await stop.wait()
@@ -192,14 +196,23 @@ async def _serve(loaded: Loaded, data: Path, worker: Worker) -> None:
         await _drain(server, host, worker)
         following.cancel()
         await admin.stop()
+        await books.close()
     stores.close()
     log.info("stopped")
 
 
 def _sqs_server(
-    config: Config, directory: Directory, backend: Backend, *, gate: Gate, queues: Queues, stores: Stores, meter: Meter
+    config: Config, directory: Directory, backend: Backend, *, gate: Gate, queues: Queues, stores: Stores, books: Books
 ) -> Server:
-    service = Service(directory, backend, gate, receipt_key=stores.receipt_key, others=queues.handlers, meter=meter)
+    service = Service(
+        directory,
+        backend,
+        gate,
+        receipt_key=stores.receipt_key,
+        others=queues.handlers,
+        meter=books.meter,
+        trail=books.trail(_reach(config, config.server.listen)),
+    )
     if (auto := auto_create(config, queues, gate)) is not None:
         service.make_missing = auto.take
     serve = Companions(gate, service.serve).serve

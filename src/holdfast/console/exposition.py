@@ -9,7 +9,7 @@ from prometheus_client.registry import Collector
 
 from holdfast import __version__
 from holdfast.console.facts import Queue, Sources
-from holdfast.runtime.metrics import BOUNDS_S, DELETED, EMPTY, RECEIVED, SENT, SENT_BYTES, Histogram
+from holdfast.runtime.metrics import BOUNDS_S, DELETED, EMPTY, RECEIVED, SENT, SENT_BYTES, Histogram, Replies
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _COUNTED = (
@@ -25,6 +25,7 @@ _DEPTHS = (
     ("approximate_number_of_messages_delayed", "Messages whose delay is not over.", "delayed"),
     ("approximate_bytes_of_messages", "Bytes of bodies and attributes stored.", "bytes"),
 )
+_POWERS = range(7, 26)  # of two, in microseconds: 128 µs to 33 s
 _AGE = "holdfast_approximate_age_of_oldest_message_seconds"
 
 
@@ -51,6 +52,7 @@ def of_queues(queues: list[Queue]) -> bytes:
 
 
 def _messages(sources: Sources, queues: list[Queue]) -> Iterator[Metric]:
+    sources.meter.update()
     totals = sources.meter.totals()
     for name, about, place, _ in _COUNTED:
         yield CounterMetricFamily(f"holdfast_{name}", about, value=totals[place])
@@ -65,12 +67,10 @@ def _requests(sources: Sources) -> Iterator[Metric]:
     durations = HistogramMetricFamily(
         "holdfast_request_duration_seconds", "From the request's last byte to its reply.", labels=["action"]
     )
-    for action, tally in sources.meter.actions.items():
-        for status, count in tally.statuses.items():
-            if count:
-                replies.add_metric([action, str(status)], count)
-        if any(tally.statuses.values()):
-            durations.add_metric([action], buckets=_buckets(tally.durations), sum_value=tally.durations.seconds)
+    for action, counted in sources.meter.actions.items():
+        for status, count in counted.statuses.items():
+            replies.add_metric([action, str(status)], count)
+        durations.add_metric([action], buckets=_powers(counted), sum_value=counted.micros / 1e6)
     yield replies
     yield durations
 
@@ -100,6 +100,17 @@ def _buckets(histogram: Histogram) -> list[tuple[str, float]]:
     for bound, count in zip([*map(str, BOUNDS_S), "+Inf"], histogram.counts, strict=True):
         total += count
         made.append((bound, float(total)))
+    return made
+
+
+def _powers(replies: Replies) -> list[tuple[str, float]]:
+    """Bucket n has what took less than 2**n microseconds and was in none before it; cumulative, as the format wants
+    them. Those at both ends are put together: no request is that fast, and slower than a long poll is just slow."""
+    total, made = sum(replies.latency[: _POWERS[0]]), []
+    for power in _POWERS:
+        total += replies.latency[power]
+        made.append((str(2**power / 1e6), float(total)))
+    made.append(("+Inf", float(sum(replies.latency))))
     return made
 
 

@@ -152,3 +152,10 @@ FENCE_WAIT: Final = SECOND // 4  # a candidate waits so long for all members of 
 FENCE_WAIT_LONG: Final = 2 * SECOND  # and so long when too few have answered to go on with them alone
 STORE_PATIENCE: Final = 2 * SECOND  # a question that the store has not answered by then is asked again
 RANGES_MAX: Final = 32  # of a shard's record; older ones are dropped, since logs are compared by their segments
+
+# Usage
+UNIT_BYTES: Final = 65_536  # of messages that one billed unit carries, as in SQS
+LATENCY_BUCKETS: Final = 32  # powers of two of a microsecond: the last begins at 18 minutes, longer than any call
+USAGE_KEYS_MAX: Final = 50_000  # rows of a window (about 30 MiB); a busy node with many tenants has some thousands
+SHAPE_BYTES_MAX: Final = 65_536  # longer bodies have no shape: reading one takes a millisecond
+SHAPE_DEPTH_MAX: Final = 4  # levels of a body that its shape is made of

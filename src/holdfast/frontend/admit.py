@@ -130,6 +130,7 @@ class Signatures:
             name = self._authorize_queue(action, request.queue_url, exchange)
         else:
             for right, asked in rule(request, exchange, self._directory):
+                exchange.asked = exchange.asked or asked
                 self._check(right, asked, exchange)
                 name = name or asked
         if self._is_limited:
@@ -142,8 +143,10 @@ class Signatures:
         try:
             queue = self._directory.find(reference, exchange.caller.account)
         except QueueDoesNotExist:
-            self._check(action.__name__, named(reference, exchange), exchange)
+            exchange.asked = named(reference, exchange)
+            self._check(action.__name__, exchange.asked, exchange)
             raise
+        exchange.queue = queue.name
         question = (exchange.caller, action, queue.lane)
         if self._allowed.get(question) is not queue and self._check(action.__name__, queue.name, exchange):
             if len(self._allowed) >= DECISIONS_MAX:

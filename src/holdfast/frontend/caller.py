@@ -16,3 +16,6 @@ class Caller:
         self.user_id = user_id
         self.sender = user_id.encode()  # SenderId of what this caller sends
         self.policies = tuple(policies)
+
+
+NOBODY = Caller("", "", "")  # of a request whose signature is not verified

@@ -126,7 +126,9 @@ class Changes:
     def queue(self, request: actions.OfQueue, exchange: Exchange) -> Queue:
         """Named by the request, else by the path it was sent to."""
         reference = exchange.path_reference() if request.queue_url is None else request.queue_url
-        return self.directory.find(reference, exchange.caller.account)
+        queue = self.directory.find(reference, exchange.caller.account)
+        exchange.queue = queue.name
+        return queue
 
     # configurations
 

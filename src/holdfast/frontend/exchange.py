@@ -5,7 +5,9 @@ from typing import Protocol
 
 from holdfast.core.bucket import RequestThrottled
 from holdfast.core.errors import HoldfastError
-from holdfast.frontend.caller import Caller
+from holdfast.core.types import QueueName
+from holdfast.core.usage import Tally
+from holdfast.frontend.caller import NOBODY, Caller
 from holdfast.protocol import json
 from holdfast.protocol.xml import Wording
 from holdfast.runtime import metrics
@@ -73,6 +75,10 @@ class Heads:
             b"" if is_head else body,
         )
 
+    def coming_id(self) -> str:
+        """Of the next answer that is built."""
+        return f"{self._boot}{self._count + 1:012x}"
+
     def next_id(self) -> str:
         self._count += 1
         return f"{self._boot}{self._count:012x}"
@@ -111,16 +117,17 @@ class Exchange:
 
     __slots__ = (
         "_carrier",
+        "asked",
         "began",
         "body",
         "caller",
         "headers",
         "is_gone",
         "is_last",
-        "lane",
         "messages",
         "method",
         "on_gone",
+        "queue",
         "size",
         "tally",
         "target",
@@ -144,15 +151,20 @@ class Exchange:
         self.body = body
         self.is_last = is_last  # the connection closes after this answer
         self.is_gone = False
-        self.caller: Caller  # set by admission; nothing that needs it comes before
+        self.caller: Caller = NOBODY  # until admission says who it is
         self.on_gone: Callable[[], None] | None = None  # called when the client leaves before the answer
         self.wording: Wording | None = None  # of the Query dialect; None: JSON
         # what is counted of it, once, when it is answered
         self.began = metrics.now()
-        self.tally: metrics.Tally | None = None  # None: nothing
-        self.lane = 0  # of the queue whose messages it is about
+        self.tally: Tally | None = None  # None: nothing
+        self.queue: QueueName | None = None  # the one it is about, once it is found
+        self.asked: QueueName | None = None  # the one that it names, whether that exists or not; where that is audited
         self.messages = 1
-        self.size = 0  # bytes sent
+        self.size = 0  # bytes of messages sent or handed out
+
+    def coming_id(self) -> str:
+        """The request id of the answer that is made next."""
+        return self._carrier.heads.coming_id()
 
     def source_ip(self) -> str:
         return self._carrier.peer()
@@ -165,7 +177,7 @@ class Exchange:
     def answer(self, body: bytes) -> None:
         """Success: a reply in JSON, whatever the dialect."""
         if self.tally is not None:
-            self.tally.note(200, self.began, self.lane, self.messages, self.size)
+            self.tally.note(self)
         if self.wording is not None:
             self._answer_worded(self.wording, body)
         elif self.is_last:
@@ -192,7 +204,7 @@ class Exchange:
     def refuse(self, error: HoldfastError) -> None:
         """In the exchange's dialect."""
         if self.tally is not None:
-            self.tally.note(error.status, self.began, self.lane, 0, 0)
+            self.tally.note(self, type(error))
         if self.wording is not None:
             self._answer_worded(self.wording, error)
             return

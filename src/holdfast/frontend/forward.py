@@ -111,6 +111,7 @@ class ReceiveCall(Receiver):
             self._give_back(answer)
         else:
             self._exchange.messages = len(letters)
+            self._exchange.size = sum([each.header.size for each in answer.messages])
             handed = [
                 Handed(delivered, letter.content, letter.wall, letter.message_id, letter.cause)
                 for delivered, letter in zip(answer.messages, letters, strict=True)

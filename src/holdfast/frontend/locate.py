@@ -146,10 +146,13 @@ class Directory:
     def arn_of(self, name: QueueName) -> str:
         return names.queue_arn(self.site.region, name)
 
+    def name_of_lane(self, lane: LaneId) -> QueueName | None:
+        """Of the queue that has or had it; None when that has been gone for long."""
+        return self._by_lane.get(lane) or self._former.get(lane)
+
     def arn_of_lane(self, packed: int) -> str:
         """Of the queue whose lane this packed address is; empty when it has been gone for long."""
-        lane = unpack_address(packed).lane
-        name = self._by_lane.get(lane) or self._former.get(lane)
+        name = self.name_of_lane(unpack_address(packed).lane)
         return self.arn_of(name) if name else ""
 
     def page(self, prefix: QueueName, *, after: str, count_max: int) -> tuple[list[QueueName], bool]:

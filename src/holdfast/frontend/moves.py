@@ -41,7 +41,7 @@ class Moves:
         exchange.answer(json.encode(reply))
 
     def _start(self, request: actions.StartMessageMoveTask, exchange: Exchange) -> None:
-        source = self._found(request.source_arn, "SourceArn")
+        source = self._source(request.source_arn, exchange)
         source_arn = self._directory.arn_of(source.name)
         if not self._directory.sources_of(source.name):
             raise InvalidParameterValue("Source queue must be configured as a Dead Letter Queue.")
@@ -67,7 +67,7 @@ class Moves:
 
     def _cancel(self, request: actions.CancelMessageMoveTask, exchange: Exchange) -> None:
         handle = moves.decode_handle(request.task_handle)
-        source = self._found(handle.source_arn, "SourceArn")
+        source = self._source(handle.source_arn, exchange)
 
         def show(answer: Answer) -> bytes:
             assert isinstance(answer, MoveStatus)
@@ -76,7 +76,7 @@ class Moves:
         self._backend.submit(source.shard, CancelMove(source.lane, handle.task_id), ShownCall(exchange, show))
 
     def _list(self, request: actions.ListMessageMoveTasks, exchange: Exchange) -> None:
-        source = self._found(request.source_arn, "SourceArn")
+        source = self._source(request.source_arn, exchange)
         count_max = moves.check_results(request.max_results)
 
         def show(answer: Answer) -> bytes:
@@ -88,6 +88,11 @@ class Moves:
     def _shown(self, status: MoveStatus, source: Queue) -> dict[str, object]:
         to = self._directory.arn_of_lane(pack_address(status.target)) if status.target is not None else ""
         return moves.show(status, source_arn=self._directory.arn_of(source.name), destination_arn=to)
+
+    def _source(self, arn: str | None, exchange: Exchange) -> Queue:
+        source = self._found(arn, "SourceArn")
+        exchange.queue = source.name
+        return source
 
     def _found(self, arn: str | None, name: str) -> Queue:
         try:

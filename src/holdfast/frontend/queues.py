@@ -97,6 +97,7 @@ class Queues:
         else:
             _check_same(existing, kept)  # as AWS does: tags are neither compared nor set
             await self._changes.retarget(queue)
+        exchange.queue = queue
         return self._show_url(exchange, queue)
 
     async def create(
@@ -142,7 +143,7 @@ class Queues:
         queue = self._changes.queue(request, exchange)
         await self._changes.write(lambda: self._catalogue.remove(queue.row))
         failpoint("queue gone, lane there")
-        self._meter.forget(queue.lane)
+        self._meter.forget(queue.name)
         await self.drop(queue.lane, queue.shard)
         await self._changes.retarget(queue.name)
         return json.NOTHING
@@ -163,6 +164,7 @@ class Queues:
         self._follow.catch_up()
         if self._directory.get(queue) is None:
             raise QueueDoesNotExist
+        exchange.queue = queue
         exchange.answer(self._show_url(exchange, queue))
 
     def _list(self, request: actions.ListQueues, exchange: Exchange) -> None:

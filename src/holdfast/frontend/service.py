@@ -24,6 +24,7 @@ from holdfast.frontend.forward import (
     refuse,
 )
 from holdfast.frontend.locate import Directory, Queue
+from holdfast.frontend.trail import AuditedTally, Trail
 from holdfast.protocol import actions, batches, messages, receives
 from holdfast.protocol.actions import UnknownOperation, required
 from holdfast.protocol.json import Failure
@@ -47,6 +48,7 @@ class Service:
         receipt_key: bytes,
         others: dict[type[actions.Request], Handler],
         meter: Meter | None = None,
+        trail: Trail | None = None,
     ) -> None:
         self._directory = directory
         self._backend = backend
@@ -65,6 +67,9 @@ class Service:
         counted = meter or Meter()
         self.make_missing: MakeMissing | None = None  # set where queues may be made when they are first used
         self._unknown = counted.tally(UNKNOWN)
+        if trail is not None:
+            for name in filter(trail.covers, (action.__name__ for action in self._handlers)):
+                counted.watch(AuditedTally(name, trail))
         self._tallies = {action: counted.tally(action.__name__) for action in self._handlers}
 
     def serve(self, exchange: Exchange) -> None:
@@ -107,7 +112,7 @@ class Service:
         queue = self._directory.find(
             exchange.path_reference() if reference is None else reference, exchange.caller.account
         )
-        exchange.lane = queue.lane
+        exchange.queue = queue.name
         return queue
 
     # sending

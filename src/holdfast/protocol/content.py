@@ -43,6 +43,11 @@ def pack(body: bytes, body_md5: str, *, sender: bytes, extras: Extras = NO_EXTRA
     return head + body if extras is NO_EXTRAS else b"".join((head, body, _encode(extras)))
 
 
+def text(content: Content) -> bytes:
+    """The body as it was sent."""
+    return content.body if b"\\" not in content.body else msgspec.json.decode(b'"%b"' % content.body, type=str).encode()
+
+
 def unpack(content: bytes) -> Content:
     version, sender_bytes, body_bytes, body_md5 = _HEAD.unpack_from(content)
     if version != VERSION:

@@ -16,6 +16,10 @@ def elapsed_us() -> int:
     return time.clock_gettime_ns(_ELAPSING) // 1000
 
 
+def wall_us() -> int:
+    return time.time_ns() // 1000
+
+
 def wall_ms() -> WallMs:
     return WallMs(time.time_ns() // 1_000_000)
 

@@ -2,18 +2,26 @@
 them (console/exposition.py).
 
 Laws
-- Usage is counted once per reply, in `Tally.note`, and nowhere else.
+- Replies are counted once, by the tallies of core/usage.py. `turn` takes what they counted, adds it to the totals here
+  and hands it on, so that metrics and usage cannot disagree.
 - Counters only grow. What was counted for a queue is forgotten with the queue; the totals keep it.
 """
 
 from bisect import bisect_left
+from operator import add
 from time import perf_counter
+
+from holdfast.core import usage
+from holdfast.core.limits import LATENCY_BUCKETS
+from holdfast.core.types import QueueName
+from holdfast.core.usage import Cell, Key, Refusal, Tally
 
 BOUNDS_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 25.0)
 
 # What a request does with messages, as far as it is counted: places in a queue's counts.
 SENT, RECEIVED, DELETED, EMPTY, SENT_BYTES = range(5)
 _WIDTH = 5
+NOTHING = (0,) * _WIDTH
 _PARTS = {
     "SendMessage": SENT,
     "SendMessageBatch": SENT,
@@ -40,58 +48,73 @@ class Histogram:
         self.seconds += seconds
 
 
-class Tally:
-    """Of one action. Kept short: `note` is on the way of every request (0.35 µs)."""
+class Replies:
+    """Of one action, since the process began."""
 
-    __slots__ = ("_part", "_queues", "durations", "statuses")
+    __slots__ = ("latency", "micros", "statuses")
 
-    def __init__(self, part: int | None, queues: dict[int, list[int]]) -> None:
-        self._part = part
-        self._queues = queues
-        self.durations = Histogram()
-        self.statuses = {200: 0}
-
-    def note(self, status: int, began: float, lane: int, messages: int, size: int, /) -> None:
-        """One reply. `messages`: how many were sent, handed out or deleted; `size`: bytes of those that were sent."""
-        durations = self.durations
-        seconds = perf_counter() - began
-        durations.counts[bisect_left(BOUNDS_S, seconds)] += 1
-        durations.seconds += seconds
-        if status != 200:
-            self.statuses[status] = self.statuses.get(status, 0) + 1
-            return
-        self.statuses[200] += 1
-        part = self._part
-        if part is None:
-            return
-        counts = self._queues.get(lane)
-        if counts is None:
-            counts = self._queues[lane] = [0] * _WIDTH
-        counts[part] += messages
-        if size:
-            counts[SENT_BYTES] += size
-        elif not messages and part == RECEIVED:
-            counts[EMPTY] += 1
+    def __init__(self) -> None:
+        self.latency = [0] * LATENCY_BUCKETS
+        self.micros = 0
+        self.statuses: dict[int, int] = {}
 
 
 class Meter:
     """All counts of a process."""
 
     def __init__(self) -> None:
-        self.queues: dict[int, list[int]] = {}  # by lane; only of queues that were used
-        self.actions: dict[str, Tally] = {}
+        self.queues: dict[QueueName, list[int]] = {}  # only of queues that were used
+        self.actions: dict[str, Replies] = {}
         self.syncs = Histogram()
+        self._tallies: dict[str, Tally] = {}
         self._gone = [0] * _WIDTH  # of queues that are no more
+        self._waiting: list[tuple[Key, Cell]] = []  # counted here, not yet taken by `turn`
+
+    def watch(self, tally: Tally) -> Tally:
+        """One that counts in a way of its own, from the start."""
+        assert tally.action not in self._tallies
+        self._tallies[tally.action] = tally
+        return tally
 
     def tally(self, action: str) -> Tally:
-        found = self.actions.get(action)
+        found = self._tallies.get(action)
         if found is None:
-            found = self.actions[action] = Tally(_PARTS.get(action), self.queues)
+            found = self._tallies[action] = Tally(action, now)
         return found
 
-    def forget(self, lane: int) -> None:
+    def turn(self) -> list[tuple[Key, Cell]]:
+        """What was counted since the last turn. O(callers, queues and actions since then): 3 µs each."""
+        self.update()
+        taken, self._waiting = self._waiting, []
+        return taken
+
+    def update(self) -> None:
+        """Adds what was counted to the totals here. To be called before they are read."""
+        for tally in self._tallies.values():
+            for key, refusal, cell in tally.turn():
+                self._add(key, refusal, cell)
+                self._waiting.append((key, cell))
+
+    def _add(self, key: Key, refusal: Refusal, cell: Cell) -> None:
+        replies = self.actions.get(key.action)
+        if replies is None:
+            replies = self.actions[key.action] = Replies()
+        status = 200 if refusal is None else refusal.status
+        replies.statuses[status] = replies.statuses.get(status, 0) + cell[usage.REQUESTS]
+        replies.micros += cell[usage.MICROS]
+        replies.latency = list(map(add, replies.latency, cell[usage.LATENCY :]))
+        part = _PARTS.get(key.action)
+        if refusal is not None or part is None:
+            return
+        counts = self.queues.setdefault(QueueName(key.account, key.queue), [0] * _WIDTH)
+        counts[part] += cell[usage.MESSAGES]
+        counts[EMPTY] += cell[usage.EMPTY]
+        counts[SENT_BYTES] += cell[usage.BYTES_IN]
+
+    def forget(self, name: QueueName) -> None:
         """The queue is gone; what was counted for it stays in the totals."""
-        for place, count in enumerate(self.queues.pop(lane, ())):
+        self.update()
+        for place, count in enumerate(self.queues.pop(name, ())):
             self._gone[place] += count
 
     def totals(self) -> list[int]:

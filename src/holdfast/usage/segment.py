@@ -11,7 +11,6 @@ Needs pyarrow, and is the only file of the server that does: import it where seg
 
 import hashlib
 import io
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -20,14 +19,16 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from holdfast.runtime.failpoint import failpoint
 from holdfast.usage import places, schema
+from holdfast.usage.folders import make_folders, replace_file
 from holdfast.usage.places import Place, Stream
+from holdfast.usage.rows import Row
 from holdfast.usage.schema import Type
 
 KEY: Final = b"holdfast.segment"
 NO_DIGEST: Final = "0" * 64  # before a node's first segment
 
-Row = Sequence[Any]  # the values of a kind's columns, in order
 _TYPES: Final[dict[Type, Any]] = {
     Type.TEXT: pa.string(),
     Type.NUMBER: pa.int64(),
@@ -116,16 +117,11 @@ def write(
         dict(lifetime),
     )
     data = _encode(footer, rows)
-    _make_folders(path.parent)
-    temporary = path.with_suffix(".tmp")
-    with open(temporary, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
+    make_folders(path.parent)
     if path.exists():
         raise SegmentError(f"{path} is there already; a number is never given twice")
-    temporary.rename(path)
-    _sync_folder(path.parent)
+    replace_file(path, data)
+    failpoint("usage segment written")
     return hashlib.blake2b(data, digest_size=32).hexdigest()
 
 
@@ -137,22 +133,6 @@ def _encode(footer: Footer, rows: Sequence[Row]) -> bytes:
     written = io.BytesIO()
     pq.write_table(table, written, compression="zstd")
     return written.getvalue()
-
-
-def _make_folders(folder: Path) -> None:
-    if folder.is_dir():
-        return
-    _make_folders(folder.parent)
-    folder.mkdir(exist_ok=True)
-    _sync_folder(folder.parent)
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def read_footer(path: Path) -> Footer:

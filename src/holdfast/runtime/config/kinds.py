@@ -17,6 +17,7 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 _ACCOUNT = re.compile(r"[0-9]{12}").fullmatch
 _REGION = re.compile(r"[a-z0-9][a-z0-9-]{0,31}").fullmatch
+_NODE = re.compile(r"[a-z0-9][a-z0-9.-]{0,39}").fullmatch  # room is left for the number of a worker
 _PATTERN = re.compile(r"[A-Za-z0-9_*-]+(\.fifo)?").fullmatch
 _RATE = re.compile(r"([1-9][0-9]{0,8})(?::([1-9][0-9]{0,8}))?").fullmatch
 _YES, _NO = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
@@ -151,6 +152,7 @@ PATH = Kind("a path", _read_path, "PATH")
 ADDRESS = Kind("HOST:PORT, for example 127.0.0.1:9324; port 0 lets the system choose", _read_address, "HOST:PORT")
 ACCOUNT = Kind('12 digits in quotes, for example "000000000000"', _matched(_ACCOUNT), "DIGITS")
 REGION = Kind("lower-case letters, digits and hyphens, for example us-east-1", _matched(_REGION), "REGION")
+NODE = Kind("lower-case letters, digits, dots and hyphens, for example eu-1", _matched(_NODE), "NAME")
 URL = Kind("http:// or https://, a host and perhaps a port, without a path", _read_url, "URL")
 NETWORKS = Kind('addresses or networks, for example ["10.0.0.0/8", "::1"]', _read_networks, "NETWORK")
 RATE = Kind("PER_SECOND or PER_SECOND:BURST, for example 5000 or 100:500", _read_rate, "RATE")

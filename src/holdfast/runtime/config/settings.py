@@ -166,6 +166,34 @@ class AutoCreate:
 
 
 @dataclass(frozen=True, slots=True)
+class Usage:
+    enabled: bool = _set(
+        True,
+        kinds.FLAG,
+        "Whether usage is written down. What was not counted cannot be billed, audited or explained later.",
+        flag="--usage/--no-usage",
+    )
+    folder: Path | None = _set(
+        None, kinds.optional(kinds.PATH), "Where. None: `usage` in the data folder.", flag="--usage-folder"
+    )
+    node: str | None = _set(
+        None,
+        kinds.optional(kinds.NODE),
+        "What this server is called there. None: a name that the first start makes.",
+        flag="--usage-node",
+    )
+    window_s: int = _set(
+        10, kinds.integer(1, 600), "How much time one row of counts stands for, in seconds.", flag="--usage-window"
+    )
+    audit: str = _set(
+        "management",
+        kinds.choice("off", "management", "all"),
+        "Which requests get a row of their own: those about queues, or those about messages, too.",
+        flag="--audit",
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class Log:
     style: str = _set(
         "auto",
@@ -189,6 +217,7 @@ class Config:
     proxy: Proxy = Proxy()
     limits: Limits = Limits()
     auto_create: AutoCreate = AutoCreate()
+    usage: Usage = Usage()
     log: Log = Log()
     queues: tuple[DeclaredQueue, ...] = ()  # only in a file
 
@@ -212,6 +241,7 @@ EXPLANATIONS = {
     "proxy": "Behind a load balancer or another name.",
     "limits": "How fast requests may come; more is refused with RequestThrottled. None: as fast as they like.",
     "auto_create": "Queues that nobody has to create: at the first send, receive, GetQueueUrl or GetQueueAttributes.",
+    "usage": "What was used, for audits, bills and service levels. docs/OPERATING.md",
     "log": "What the process says about itself, on standard error. Never bodies or secrets.",
 }
 

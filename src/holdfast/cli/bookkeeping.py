@@ -1,0 +1,195 @@
+"""Usage, wired: each second what the roles have counted and noticed goes to the recorder.
+
+tallies ─┐
+audit ───┼─▶ Books, in the loop ─▶ Batch ─▶ Recorder, a thread ─▶ files
+queues ──┤
+letters ─┘
+"""
+
+import asyncio
+from pathlib import Path
+from typing import Final
+
+from holdfast.backend.host import Host
+from holdfast.backend.survey import Depth
+from holdfast.cli.crew import Worker
+from holdfast.core import usage
+from holdfast.core.command import Handover
+from holdfast.core.limits import IN_FLIGHT_MAX
+from holdfast.core.receipt import message_id_text
+from holdfast.core.types import unpack_address
+from holdfast.frontend.locate import Directory, Queue
+from holdfast.frontend.reach import Reach
+from holdfast.frontend.trail import Trail
+from holdfast.protocol import attributes, content, receives
+from holdfast.runtime import clock
+from holdfast.runtime.config.settings import Config
+from holdfast.runtime.logs import log
+from holdfast.runtime.metrics import Meter
+from holdfast.usage import nodes, schema
+from holdfast.usage.recorder import Recorder
+from holdfast.usage.rows import ROWS_MAX, Batch, Row
+
+TURN_US: Final = 1_000_000  # a crash loses at most what was counted in this time
+LOOK_S: Final = 60.0  # between two looks at all queues
+LOOKED_AT_ONCE: Final = 100  # queues; then requests have their turn
+
+
+class Books:
+    """Belongs to the loop."""
+
+    def __init__(self, meter: Meter, recorder: Recorder | None, *, audit: str) -> None:
+        self.recorder = recorder  # None: counted for metrics only
+        self.meter = meter
+        self._audit = audit
+        self._noted: dict[str, list[Row]] = {}
+        self._since = _floor(clock.wall_us())
+        self._turning: asyncio.TimerHandle | None = None
+        self._looking: asyncio.Task[None] | None = None
+        self._was_used: set[int] = set()  # lanes that had messages at the last look
+        self.dropped = 0
+
+    def trail(self, reach: Reach) -> Trail | None:
+        if self.recorder is None or self._audit == "off":
+            return None
+        return Trail(lambda row: self._note(schema.AUDIT, row), reach, has_data=self._audit == "all")
+
+    def start(self, directory: Directory, host: Host) -> None:
+        self._arm()
+        if self.recorder is not None:
+            host.on_dead_letter = lambda handover: self._dead_letter(directory, handover)
+            self._looking = asyncio.create_task(self._keep_looking(directory, host))
+
+    async def close(self) -> None:
+        """After the last reply."""
+        if self._turning is not None:
+            self._turning.cancel()
+        if self._looking is not None:
+            self._looking.cancel()
+        if self.recorder is not None:
+            self._turn()
+            await asyncio.to_thread(self.recorder.close)
+
+    def _turn_on(self) -> None:
+        self._turn()
+        self._arm()
+
+    def _arm(self) -> None:
+        """When the next second begins, so that windows do."""
+        left_us = TURN_US - clock.wall_us() % TURN_US
+        self._turning = asyncio.get_running_loop().call_later(left_us / 1e6, self._turn_on)
+
+    def _turn(self) -> None:
+        if self.recorder is None:
+            self.meter.turn()
+        elif not self.recorder.is_behind:
+            since, self._since = self._since, max(self._since, _floor(clock.wall_us()))
+            noted, self._noted = self._noted, {}
+            self.recorder.put(Batch(since, self._since, self.meter.turn(), noted))
+
+    def _note(self, kind: str, row: Row) -> None:
+        rows = self._noted.setdefault(kind, [])
+        if len(rows) < ROWS_MAX:
+            rows.append(row)
+        else:
+            self.dropped += 1
+
+    # queues
+
+    async def _keep_looking(self, directory: Directory, host: Host) -> None:
+        while True:
+            await asyncio.sleep(LOOK_S)
+            await self.look(directory, host)
+
+    async def look(self, directory: Directory, host: Host) -> None:
+        """At all queues. Those that are empty and were empty the last time are passed over."""
+        used: set[int] = set()
+        for number, queue in enumerate(directory):
+            depth = host.look(queue.shard, queue.lane)
+            if depth is not None:
+                if depth.visible or depth.not_visible or depth.delayed:
+                    used.add(queue.lane)
+                if queue.lane in used or queue.lane in self._was_used:
+                    self._note(schema.QUEUE_STATE, _state(queue, depth))
+            if number % LOOKED_AT_ONCE == LOOKED_AT_ONCE - 1:
+                await asyncio.sleep(0)
+        self._was_used = used
+
+    # dead letters
+
+    def _dead_letter(self, directory: Directory, handover: Handover) -> None:
+        source = directory.name_of_lane(unpack_address(handover.origin).lane)
+        to = directory.name_of_lane(handover.lane)
+        stored = content.unpack(handover.content)
+        self._note(
+            schema.DEAD_LETTER,
+            (
+                clock.wall_us(),
+                source.account if source else "",
+                source.name if source else "",
+                to.name if to else "",
+                message_id_text(handover.message_id),
+                receives.cause_text(handover.cause),
+                handover.count,
+                handover.size,
+                "",
+                usage.shape(content.text(stored)),
+            ),
+        )
+
+
+def _floor(moment: int) -> int:
+    """What happened since the second began goes into the batch that ends with it."""
+    return moment - moment % TURN_US
+
+
+def _state(queue: Queue, depth: Depth) -> Row:
+    policy = queue.row.attributes.get("RedrivePolicy")
+    redrive = attributes.redrive_policy(policy) if policy else None
+    return (
+        clock.wall_us(),
+        queue.name.account,
+        queue.name.name,
+        "fifo" if queue.is_fifo else "standard",
+        depth.visible,
+        depth.not_visible,
+        depth.delayed,
+        depth.bytes,
+        depth.oldest_s,
+        queue.config.retention_s,
+        IN_FLIGHT_MAX,
+        queue.config.messages_max,
+        queue.config.bytes_max,
+        redrive.receives_max if redrive else 0,
+        redrive.target_arn.rpartition(":")[2] if redrive else "",
+    )
+
+
+def name_server(config: Config, data: Path) -> str:
+    """As it is called in its usage folder; empty when usage is not written down. Ephemeral servers would take it with
+    them."""
+    if not config.usage.enabled or (config.server.ephemeral and config.usage.folder is None):
+        return ""
+    try:
+        return config.usage.node or nodes.server_name(_root(config, data))
+    except OSError as problem:  # a full disk must not keep consumers from their messages
+        log.error("usage is not written down", reason=str(problem))
+        return ""
+
+
+def _root(config: Config, data: Path) -> Path:
+    return config.usage.folder.absolute() if config.usage.folder else data / "usage"
+
+
+def open_books(config: Config, data: Path, *, worker: Worker, meter: Meter) -> Books:
+    server = name_server(config, data)
+    if not server:
+        return Books(meter, None, audit="off")
+    asked, root = config.usage, _root(config, data)
+    recorder = Recorder(
+        root,
+        nodes.node_name(server, index=worker.index, count=worker.count),
+        others=nodes.others(root, server, count=worker.count) if worker.index == 0 else [],
+        window_us=asked.window_s * 1_000_000,
+    )
+    return Books(meter, recorder, audit=asked.audit)

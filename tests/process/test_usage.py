@@ -1,0 +1,203 @@
+"""Usage of a real server: what is counted is what was answered, whatever ends the process (I22)."""
+
+import json
+import os
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+from typer.testing import CliRunner
+
+from holdfast.cli.main import app
+from holdfast.usage import places, schema, segment
+from tests.process.server import Running, running
+
+HIDE = """
+import importlib.util
+
+find = importlib.util.find_spec
+importlib.util.find_spec = lambda name, *rest: None if name == "pyarrow" else find(name, *rest)
+"""
+
+
+def rows(data: Path, kind: str) -> list[dict[str, Any]]:
+    """Of all segments, which must be in order."""
+    root = data / "usage"
+    found: list[dict[str, Any]] = []
+    for node in sorted({each.node for each in places.streams(root, kind)}):
+        assert list(segment.check(root, kind, node)) == []
+    for stream in places.streams(root, kind):
+        for seq in places.numbers(root, stream):
+            found += segment.read(stream.path(root, seq))[1].to_pylist()
+    return found
+
+
+def counted(data: Path) -> Counter[tuple[str, str]]:
+    total: Counter[tuple[str, str]] = Counter()
+    for row in rows(data, schema.METER):
+        total[row["action"], row["outcome"]] += row["requests"]
+        assert sum(row["latency"]) == row["requests"]
+    return total
+
+
+class Client:
+    """Counts the answers that it got."""
+
+    def __init__(self, server: Running) -> None:
+        self._server = server
+        self.answers: Counter[tuple[str, str]] = Counter()
+        self.unanswered = 0
+
+    def use(self, *, until: float) -> None:
+        with self._server.client() as sqs:
+            url = self._ask(sqs.create_queue, "CreateQueue", QueueName="used")["QueueUrl"]
+            while time.monotonic() < until and not self.unanswered:
+                self._ask(sqs.send_message, "SendMessage", QueueUrl=url, MessageBody="x" * 70_000)
+                got = self._ask(sqs.receive_message, "ReceiveMessage", QueueUrl=url).get("Messages", [])
+                for each in got:
+                    self._ask(sqs.delete_message, "DeleteMessage", QueueUrl=url, ReceiptHandle=each["ReceiptHandle"])
+                self._ask(sqs.receive_message, "ReceiveMessage", QueueUrl=url)
+                self._ask(sqs.get_queue_attributes, "GetQueueAttributes", QueueUrl=url, AttributeNames=["All"])
+                self._ask(sqs.purge_queue, "PurgeQueue", QueueUrl=url + "-that-is-missing")
+
+    def _ask(self, call: Any, action: str, **arguments: Any) -> dict[str, Any]:
+        try:
+            answer: dict[str, Any] = call(**arguments)
+        except ClientError:
+            self.answers[action, "refused"] += 1
+            return {}
+        except Exception:  # noqa: BLE001 - whatever a client makes of a server that is gone
+            self.unanswered += 1
+            return {}
+        self.answers[action, "success"] += 1
+        return answer
+
+
+def test_a_server_that_stops_has_counted_what_it_answered(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with running(data, "--usage-window", "1") as server:
+        client = Client(server)
+        client.use(until=time.monotonic() + 2.5)
+        assert server.stop() == 0
+    assert counted(data) == client.answers
+    sends = [row for row in rows(data, schema.METER) if row["action"] == "SendMessage"]
+    count = client.answers["SendMessage", "success"]
+    assert sum(row["units"] for row in sends) == 2 * count  # 70,000 bytes are two times 64 KB, begun
+    assert sum(row["bytes_in"] for row in sends) == 70_000 * count
+    empty = sum(row["empty_receives"] for row in rows(data, schema.METER))
+    assert empty == client.answers["ReceiveMessage", "success"] - count
+
+
+def test_a_server_that_is_killed_has_counted_all_but_its_last_second(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with running(data, "--usage-window", "1") as server:
+        client = Client(server)
+        thread = threading.Thread(target=client.use, kwargs={"until": time.monotonic() + 60})
+        thread.start()
+        time.sleep(3)
+        before = Counter(client.answers)
+        time.sleep(1.5)  # a second, and some time for a busy machine
+        server.kill()
+        thread.join()
+    with running(data) as server:
+        with server.client() as sqs:
+            sqs.list_queues()
+        assert server.stop() == 0
+    found = counted(data)
+    assert found.pop(("ListQueues", "success")) == 1
+    for kind, count in found.items():
+        assert before[kind] <= count <= client.answers[kind] + 1, kind  # the last answer may not have arrived
+
+
+def test_without_pyarrow_usage_is_kept_and_converted_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a machine where it is not installed."""
+    data, layer = tmp_path / "data", tmp_path / "layer"
+    layer.mkdir()
+    (layer / "sitecustomize.py").write_text(HIDE, encoding="utf-8")
+    monkeypatch.setattr("tests.process.server.SOURCE", f"{layer}{os.pathsep}{Path(segment.__file__).parents[2]}")
+    total: Counter[tuple[str, str]] = Counter()
+    for _ in range(2):
+        with running(data, "--usage-window", "1") as server:
+            client = Client(server)
+            client.use(until=time.monotonic() + 1.5)
+            assert not list((data / "usage").rglob("*.parquet"))
+            server.stop()
+        total += client.answers
+    converted = CliRunner().invoke(app, ["usage", "convert", "--data", str(data)])
+    assert (converted.exit_code, "windows are in segments" in converted.output) == (0, True)
+    assert counted(data) == total
+    assert not list((data / "usage" / "journal").rglob("*.journal"))
+    assert CliRunner().invoke(app, ["usage", "convert", "--data", str(data)]).exit_code == 0
+    checked = CliRunner().invoke(app, ["usage", "check", "--data", str(data), "--json"])
+    assert (checked.exit_code, json.loads(checked.output)["problems"]) == (0, [])
+
+
+def test_each_worker_is_a_node_and_one_that_is_no_more_is_finished(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with running(data, "--workers", "2") as server:
+        client = Client(server)
+        client.use(until=time.monotonic() + 0.5)
+        server.kill()
+    time.sleep(1.5)  # workers see that their parent is gone
+    with running(data) as server:
+        with server.client() as sqs:
+            sqs.list_queues()
+        server.stop()
+    nodes = {each.node for each in places.streams(data / "usage", schema.METER)}
+    base = (data / "usage" / "node").read_text(encoding="ascii").strip()
+    assert base in nodes
+    assert nodes <= {base, f"{base}-w0", f"{base}-w1"}
+    found = counted(data)
+    found.pop(("ListQueues", "success"))
+    assert found == client.answers
+
+
+def test_an_audit_says_who_did_what_and_never_what_was_sent(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with running(data, "--audit", "all") as server, server.client() as sqs:
+        url = sqs.create_queue(QueueName="orders", tags={"secret": "tag value"})["QueueUrl"]
+        sent = sqs.send_message(QueueUrl=url, MessageBody="the body")
+        with pytest.raises(ClientError):
+            sqs.set_queue_attributes(QueueUrl=url, Attributes={"VisibilityTimeout": "none"})
+        server.stop()
+    found = rows(data, schema.AUDIT)
+    shown = [(each["action"], each["plane"], each["queue"], each["outcome"], each["status"]) for each in found]
+    assert shown == [
+        ("CreateQueue", "management", "orders", "success", 200),
+        ("SendMessage", "data", "orders", "success", 200),
+        ("SetQueueAttributes", "management", "orders", "refused", 400),
+    ]
+    assert found[1]["request_id"] == sent["ResponseMetadata"]["RequestId"]
+    assert {each["source_ip"] for each in found} == {"127.0.0.1"}
+    assert found[2]["error_code"]
+    written = b"".join(path.read_bytes() for path in (data / "usage").rglob("*") if path.is_file())
+    assert b"the body" not in written
+    assert b"tag value" not in written
+
+
+def test_dead_letters_and_nothing_else_when_usage_is_off(tmp_path: Path) -> None:
+    policy = json.dumps({"deadLetterTargetArn": "arn:aws:sqs:us-east-1:000000000000:dead", "maxReceiveCount": "1"})
+    attributes = {"RedrivePolicy": policy, "VisibilityTimeout": "0"}
+    for option in ("--usage", "--no-usage"):
+        data = tmp_path / option
+        with running(data, option) as server, server.client() as sqs:
+            sqs.create_queue(QueueName="dead")
+            url = sqs.create_queue(QueueName="orders", Attributes=attributes)["QueueUrl"]
+            message = sqs.send_message(QueueUrl=url, MessageBody='{"order": 7}')["MessageId"]
+            while not sqs.receive_message(QueueUrl=url.replace("orders", "dead")).get("Messages"):
+                sqs.receive_message(QueueUrl=url)
+            server.stop()
+    (letter,) = rows(tmp_path / "--usage", schema.DEAD_LETTER)
+    assert (letter["queue"], letter["target"], letter["cause"], letter["receives"]) == (
+        "orders",
+        "dead",
+        "MaxReceiveCount",
+        1,
+    )
+    assert letter["message_id"] == message
+    assert len(letter["shape"]) == 16
+    assert not (tmp_path / "--no-usage" / "usage").exists()
