@@ -20,6 +20,7 @@ from holdfast.core.cluster import (
     shard_key,
 )
 from holdfast.core.coordination import Fetch, Fetched, Outcome, Settled, Transact
+from holdfast.core.damaged import Damaged
 from holdfast.core.errors import CorruptLog
 from holdfast.core.replica import Replica
 from holdfast.core.replica_message import Envelope, Message, decode_envelope, encode_envelope
@@ -33,7 +34,7 @@ from tests.core.memory_disk import RESERVE, SEGMENT, MemoryDisk, Plain, lose_all
 SHARD = ShardId(1)
 LANE = LaneId(1)
 MS = 1000
-STEPS_MAX = 200_000
+STEPS_MAX = 20_000
 
 
 class Letter:
@@ -52,8 +53,7 @@ class Node:
         self.name = HostId(name)
         self.me = Member(self.name, Life(life))
         self.disk = MemoryDisk()
-        self.replica: Replica | None = None
-        self.is_damaged = False
+        self.replica: Replica | Damaged | None = None
         self.jobs: list[Job] = []
         self.questions: list[Transact | Fetch] = []
         self.replies: dict[Any, Any] = {}
@@ -134,18 +134,17 @@ class Cluster:
         node.lives += 1
         try:
             recovered = node.disk.run(work)
-        except CorruptLog:
-            node.is_damaged, node.replica = True, None
-            return
-        node.replica = Replica(
-            SHARD,
-            node.me,
-            recovered,
-            identity=name.encode(),
-            now=Instant(self.now),
-            segment_bytes=self.segment,
-            reserve_bytes=RESERVE,
-        )
+            node.replica = Replica(
+                SHARD,
+                node.me,
+                recovered,
+                identity=name.encode(),
+                now=Instant(self.now),
+                segment_bytes=self.segment,
+                reserve_bytes=RESERVE,
+            )
+        except CorruptLog as problem:
+            node.replica = Damaged(SHARD, node.me, problem, identity=name.encode(), now=Instant(self.now))
         self.tell_hosts()
         self.step(name, Assigned(self.assigned))
         if self.store.get(shard_key(SHARD)) is not None:
@@ -159,7 +158,7 @@ class Cluster:
 
     def replica(self, name: str) -> Replica:
         replica = self.nodes[name].replica
-        assert replica is not None
+        assert isinstance(replica, Replica)
         return replica
 
     def step(self, name: str, event: Event) -> None:

@@ -9,6 +9,7 @@ import pytest
 from holdfast.core import command as c
 from holdfast.core.cluster import HostId, Life, Member, ShardState
 from holdfast.core.coordination import Transact
+from holdfast.core.replica import Replica
 from holdfast.core.segment_files import Position, SegmentReader, list_segments
 from holdfast.core.station import Tick
 from tests.core.memory_disk import MemoryDisk
@@ -99,7 +100,7 @@ class Storm:
         self.cluster.register(node.name)
 
     def start(self) -> None:
-        down = [name for name, node in self.cluster.nodes.items() if node.replica is None and not node.is_damaged]
+        down = [name for name, node in self.cluster.nodes.items() if node.replica is None]
         if down:
             self.cluster.start(self.rng.choice(down))
 
@@ -110,7 +111,7 @@ class Storm:
 
     def is_there(self, member: Member) -> bool:
         node = self.cluster.nodes[member.host]
-        return node.me == member and node.replica is not None
+        return node.me == member and isinstance(node.replica, Replica)
 
     def assign(self) -> None:
         self.cluster.assign("".join(self.rng.sample(sorted(self.cluster.nodes), 3)))

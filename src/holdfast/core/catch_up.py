@@ -21,7 +21,7 @@ from holdfast.core.limits import PULL_BYTES, SECOND
 from holdfast.core.replica_message import Chunk, Fetch, Restart
 from holdfast.core.segment import key_path, segment_path
 from holdfast.core.snapshot import snapshot_path
-from holdfast.core.station import NoticeKind, Post, Station
+from holdfast.core.station import Post, Station
 from holdfast.core.types import Epoch, Instant, Lsn
 
 _AGAIN = SECOND // 2  # a piece that did not come is asked for again
@@ -46,13 +46,19 @@ class CatchUp:
             self._copies.appendleft(_Copy("", None))
         self._all = list(self._copies)
         self._asked_at = station.now
-        self._is_writing = True
-        station.fetch(self._look)
+        self._is_writing = False
+        self._is_allowed = False  # nobody counts on what is here
+        self._look()
 
-    def _look(self, record: ShardRecord | None) -> None:
-        if record is None or self._station.me in record.members:
-            self._station.notice(NoticeKind.DAMAGED, "a member's log has nothing in common with its primary's")
+    def _look(self) -> None:
+        self._asked_at = self._station.now
+        self._station.fetch(self._looked)
+
+    def _looked(self, record: ShardRecord | None) -> None:
+        """A member that cannot follow asks again, until it has been let go."""
+        if record is None or self._station.me in record.members or self._is_allowed:
             return
+        self._is_allowed = self._is_writing = True
         self._enqueue(set_aside(self._station.promise), self._prepared)
 
     def _prepared(self, _: None) -> None:
@@ -74,12 +80,16 @@ class CatchUp:
         return Instant(self._asked_at + _AGAIN)
 
     def tick(self) -> None:
-        if not self._is_writing and self._station.now - self._asked_at >= _AGAIN:
+        if self._is_writing or self._station.now - self._asked_at < _AGAIN:
+            return
+        if self._is_allowed:
             self._ask()
+        else:
+            self._look()
 
     def chunk(self, sender: HostId, message: Chunk) -> None:
         copy = self._copies[0] if self._copies else None
-        if self._is_writing or copy is None or sender != self._host:
+        if self._is_writing or not self._is_allowed or copy is None or sender != self._host:
             return
         expected = (copy.stem, Lsn(0) if copy.stem else self._snapshot, copy.done)
         if (message.stem, message.snapshot, message.offset) != expected:

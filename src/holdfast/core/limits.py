@@ -151,6 +151,7 @@ PULL_BYTES: Final = 1_048_576  # of the log sent at once to who is behind, and o
 FENCE_WAIT: Final = SECOND // 4  # a candidate waits so long for all members of the last configuration,
 FENCE_WAIT_LONG: Final = 2 * SECOND  # and so long when too few have answered to go on with them alone
 STORE_PATIENCE: Final = 2 * SECOND  # a question that the store has not answered by then is asked again
+STORE_PAUSE: Final = SECOND // 20  # before a transaction of unknown outcome is sent again
 RANGES_MAX: Final = 32  # of a shard's record; older ones are dropped, since logs are compared by their segments
 
 # Usage

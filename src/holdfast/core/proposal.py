@@ -19,7 +19,7 @@ from collections.abc import Callable
 
 from holdfast.core.cluster import ShardRecord, encode, shard_key
 from holdfast.core.coordination import Outcome
-from holdfast.core.limits import STORE_PATIENCE
+from holdfast.core.limits import STORE_PATIENCE, STORE_PAUSE
 from holdfast.core.station import Station
 from holdfast.core.store import Check, Put, Transaction
 
@@ -46,16 +46,22 @@ class Proposal:
         self._is_over = False
         self._round = 0  # answers to earlier questions are ignored
         self._asked_at = station.now
+        self._is_to_be_sent = False
         self._send()
 
     def tick(self) -> None:
-        """The store does not answer: what has become of it?"""
-        if not self._is_over and self._station.now - self._asked_at >= STORE_PATIENCE:
+        """The store does not answer: what has become of it? Or it did, and it is time to send again."""
+        waited = self._station.now - self._asked_at
+        if self._is_over:
+            return
+        if self._is_to_be_sent and waited >= STORE_PAUSE:
+            self._send()
+        elif waited >= STORE_PATIENCE:
             self._read(is_refused=False)
 
     def _next(self) -> int:
         self._round += 1
-        self._asked_at = self._station.now
+        self._asked_at, self._is_to_be_sent = self._station.now, False
         return self._round
 
     def _send(self) -> None:
@@ -84,7 +90,7 @@ class Proposal:
         elif is_refused:
             self._end(self._on_void)
         else:
-            self._send()
+            self._is_to_be_sent = True
 
     def _end(self, then: Callable[[], None]) -> None:
         self._is_over = True
