@@ -105,6 +105,8 @@ class Replica:
         return View(log, log.end, log.durable, is_leading=is_leading)
 
     def deadline(self) -> Instant | None:
+        if self._station.is_ending:  # only the end of its last job is waited for
+            return None
         if self._leader is not None:
             return self._leader.deadline()
         if self._candidate is not None:
