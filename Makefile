@@ -10,6 +10,7 @@ SPARK_READY := .venv-spark/.ready
 SIM_SECONDS ?= 60
 SEEDS ?= 100
 FIRST ?= 0
+KIND ?= host  # of simulation: host or cluster; empty: both by turns
 MUTANTS ?= 4
 TESTERS ?= 4  # processes of tests; many of them wait for servers
 FUZZ ?= 1000000
@@ -68,7 +69,7 @@ check: static ## everything quick: format, lint, types, imports, unit tests besi
 
 test: static setup-spark ## everything: all tests, coverage of the core, simulation, a sample of mutants
 	$(BIN)/python -m pytest -n $(TESTERS) --dist loadfile --cov
-	$(BIN)/python -m tests.sim --seconds $(SIM_SECONDS)
+	$(BIN)/python -m tests.sim --seconds $(SIM_SECONDS) $(addprefix --kind ,$(KIND))
 	$(BIN)/python -m tests.sim.mutants --sample $(MUTANTS)
 	$(BIN)/python -m tests.fuzz --count 100000
 	$(MAKE) --no-print-directory test-spark
@@ -93,10 +94,10 @@ unit: setup
 	$(BIN)/python -m pytest -n 2 --dist loadfile --ignore tests/process --ignore tests/compat
 
 sim-timed: setup
-	$(BIN)/python -m tests.sim --seconds $(SIM_SECONDS)
+	$(BIN)/python -m tests.sim --seconds $(SIM_SECONDS) $(addprefix --kind ,$(KIND))
 
 sim: setup ## simulate SEEDS seeds, beginning with FIRST
-	$(BIN)/python -m tests.sim --seeds $(SEEDS) --first $(FIRST)
+	$(BIN)/python -m tests.sim --seeds $(SEEDS) --first $(FIRST) $(addprefix --kind ,$(KIND))
 
 mutants: setup ## weaken the core in every listed way; the simulator has to notice each
 	$(BIN)/python -m tests.sim.mutants

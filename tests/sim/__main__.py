@@ -1,5 +1,6 @@
 """`python -m tests.sim --seeds N --first K` or `--seconds S`: runs seeds, kept ones first, and says what was proven.
 
+Each seed is run as one host (`--kind host`) and as a cluster (`--kind cluster`); without `--kind`, both by turns.
 A failing seed prints what was violated, the last events, and the command that runs it again; the program ends with 1.
 """
 
@@ -7,20 +8,23 @@ import argparse
 import sys
 import time
 from collections.abc import Iterator
-from itertools import chain, count
+from itertools import count, islice
 from pathlib import Path
 
-from tests.sim.run import Outcome, simulate
+from tests.sim.cluster.run import simulate as simulate_cluster
+from tests.sim.run import Outcome
+from tests.sim.run import simulate as simulate_host
 from tests.sim.tally import NAMES
 
 KEPT = Path(__file__).with_name("seeds.txt")
 RATE = 200  # commands per second that "real time" means
+KINDS = {"host": simulate_host, "cluster": simulate_cluster}
 
 
-def kept_seeds() -> list[int]:
-    """Seeds that once failed: a number per line, `#` and what it found after it."""
-    lines = (line.partition("#")[0].strip() for line in KEPT.read_text(encoding="utf-8").splitlines())
-    return [int(line) for line in lines if line]
+def kept_seeds(kind: str) -> list[int]:
+    """Seeds that once failed: kind and number in a line, `#` and what it found after it."""
+    lines = (line.partition("#")[0].split() for line in KEPT.read_text(encoding="utf-8").splitlines())
+    return [int(line[1]) for line in lines if line and line[0] == kind]
 
 
 class Sums:
@@ -28,6 +32,7 @@ class Sums:
         self.seeds = self.commands = self.acknowledged = self.drained = self.starts = 0
         self.simulated_us = self.loaded_us = 0
         self.cpu_s = 0.0
+        self.gaps: list[int] = []
         self.faults: dict[str, int] = {}
         self.events: dict[str, int] = {}
         self.checks: dict[str, int] = dict.fromkeys(NAMES, 0)
@@ -41,12 +46,14 @@ class Sums:
         self.simulated_us += outcome.simulated_us
         self.loaded_us += outcome.loaded_us
         self.cpu_s += outcome.cpu_s
+        self.gaps += outcome.gaps
         tables = ((self.faults, outcome.faults), (self.events, outcome.events), (self.checks, outcome.checks))
         for table, more in tables:
             for name, number in more.items():
                 table[name] = table.get(name, 0) + number
 
-    def show(self) -> None:
+    def show(self, kind: str) -> None:
+        print(f"--- {kind}")
         cpu_s = max(self.cpu_s, 1e-9)
         speed = self.commands / RATE / cpu_s
         print(f"seeds        {self.seeds}, {self.seeds / cpu_s:.2f} per second of CPU")
@@ -55,8 +62,15 @@ class Sums:
         print(f"messages     {self.acknowledged} acknowledged, {self.drained} drained at the end")
         print(f"starts       {self.starts}; " + _list(self.events))
         print(f"faults       {sum(self.faults.values())}: {_list(self.faults)}")
+        if self.gaps:
+            p50, p99 = (sorted(self.gaps)[len(self.gaps) * part // 100] / 1e6 for part in (50, 99))
+            print(
+                f"fail-over    {len(self.gaps)} crashes of a primary; the next send was acknowledged "
+                f"after {p50:.2f} s (median), {p99:.2f} s (p99)"
+            )
         for name, number in self.checks.items():
-            print(f"  {name:9} {number:9}  {NAMES[name]}")
+            if number:
+                print(f"  {name:9} {number:9}  {NAMES[name]}")
 
 
 def _list(table: dict[str, int]) -> str:
@@ -65,15 +79,17 @@ def _list(table: dict[str, int]) -> str:
 
 def show_failure(outcome: Outcome) -> None:
     print("\n".join(outcome.last))
-    print(f"\nseed {outcome.seed} violates {outcome.invariant}: {outcome.violation}")
-    print(f"again: python -m tests.sim --seeds 1 --first {outcome.seed}")
+    print(f"\n{outcome.kind} seed {outcome.seed} violates {outcome.invariant}: {outcome.violation}")
+    print(f"again: python -m tests.sim --kind {outcome.kind} --seeds 1 --first {outcome.seed}")
 
 
-def chosen(arguments: argparse.Namespace) -> Iterator[int]:
-    if arguments.seeds is not None:
-        yield from range(arguments.first, arguments.first + arguments.seeds)
-    else:
-        yield from count(arguments.first)
+def chosen(arguments: argparse.Namespace, kinds: list[str]) -> Iterator[tuple[str, int]]:
+    """Kept seeds, then as many as were asked for, kind by kind in turns."""
+    if not arguments.only and arguments.seeds != 1:
+        yield from ((kind, seed) for kind in kinds for seed in kept_seeds(kind))
+    numbers = count(arguments.first)
+    for seed in numbers if arguments.seeds is None else islice(numbers, arguments.seeds):
+        yield from ((kind, seed) for kind in kinds)
 
 
 def main() -> int:
@@ -81,25 +97,27 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, help="how many seeds")
     parser.add_argument("--first", type=int, default=0, help="the first of them")
     parser.add_argument("--seconds", type=float, help="stop after so many seconds")
+    parser.add_argument("--kind", choices=list(KINDS), help="one host, or a cluster; both by turns when not given")
     parser.add_argument("--hash", action="store_true", help="print the trace hash of each seed")
     parser.add_argument("--only", action="store_true", help="without the kept seeds")
     arguments = parser.parse_args()
     if arguments.seeds is None and arguments.seconds is None:
         arguments.seeds = 100
-    kept = [] if arguments.only or arguments.seeds == 1 else kept_seeds()
+    kinds = [arguments.kind] if arguments.kind else list(KINDS)
     end = time.monotonic() + arguments.seconds if arguments.seconds is not None else None
-    sums = Sums()
-    for seed in chain(kept, chosen(arguments)):
-        outcome = simulate(seed)
+    sums = {kind: Sums() for kind in kinds}
+    for kind, seed in chosen(arguments, kinds):
+        outcome = KINDS[kind](seed)
         if arguments.hash:
-            print(f"{seed} {outcome.hash}", flush=True)
+            print(f"{kind} {seed} {outcome.hash}", flush=True)
         if outcome.violation:
             show_failure(outcome)
             return 1
-        sums.add(outcome)
+        sums[kind].add(outcome)
         if end is not None and time.monotonic() > end:
             break
-    sums.show()
+    for kind in kinds:
+        sums[kind].show(kind)
     return 0
 
 

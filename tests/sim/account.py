@@ -36,8 +36,10 @@ class Letter:
         "own_begun",
         "own_ended",
         "place",
+        "reign",
         "seen_at",
         "seq",
+        "tries",
         "ttl_s",
     )
 
@@ -53,6 +55,8 @@ class Letter:
         self.ended = FOREVER  # it was decided before, if at all
         self.own_begun = 0
         self.own_ended = FOREVER
+        self.tries = 0
+        self.reign = 0  # of the primary that took it
         self.is_acked = False
         self.seq = 0  # as acknowledged
         self.place: Identity | None = None  # where it was seen last
@@ -76,6 +80,7 @@ class Holding:
         "granted",
         "letter",
         "number",
+        "reign",
         "seen_at",
         "until",
     )
@@ -83,6 +88,7 @@ class Holding:
     def __init__(self, letter: Letter) -> None:
         self.letter = letter
         self.count = 0
+        self.reign = 0  # of the primary that handed it out last
         self.seen_at = 0  # when `count` was answered
         self.number = 0  # of the receive that has it
         self.until = 0  # it is certainly in flight before this instant, unless it was deleted
@@ -111,6 +117,7 @@ class LaneAccount:
         self.queue = queue
         self.is_fifo = queue.is_fifo
         self.is_once = queue.config.at_most_once
+        self.is_lasting = self.is_fifo or self.is_once  # its receives survive a fail-over
         self.configs: list[LaneConfig] = []
         self.targets: dict[int, int] = {}  # lanes that messages may leave for -> since when
         self.holdings: dict[int, Holding] = {}
@@ -172,8 +179,30 @@ class LaneAccount:
             rows.append(row)
 
 
+class Reigns:
+    """Which primary of a shard came after which. One host has one reign, whatever happens to it.
+
+    A standard queue's receives need not survive a fail-over, and a primary that does not know yet that it was deposed
+    may hand out for a moment what its successor has deleted. Everything else has to hold from one reign to the next.
+    """
+
+    STALE_MAX: Final = SECOND  # 500 ms of silence, and what was on its way when it began
+
+    def __init__(self) -> None:
+        self.newest: dict[int, int] = {}  # by shard
+        self.excused: dict[str, int] = {}
+
+    def begin(self, shard: int) -> int:
+        self.newest[shard] = self.newest.get(shard, 0) + 1
+        return self.newest[shard]
+
+    def excuse(self, what: str) -> None:
+        self.excused[what] = self.excused.get(what, 0) + 1
+
+
 class Account:
     def __init__(self) -> None:
+        self.reigns = Reigns()
         self.lanes: dict[int, LaneAccount] = {}
         self.letters: list[Letter] = []
         self.by_key: dict[tuple[int, str], list[Letter]] = {}

@@ -7,7 +7,7 @@ likes; it may be stored and shown and must decide nothing.
 from typing import Final
 
 from holdfast.core.types import Instant, WallMs
-from tests.sim.world import World
+from tests.sim.world import SECOND, World
 
 _WALL_START: Final = 1_700_000_000_000
 
@@ -25,6 +25,21 @@ class Clock:
 
     def jump(self, milliseconds: int) -> None:
         self._jump_ms += milliseconds
+
+
+class BootClock(Clock):
+    """Counts from the boot of its own machine, as no other does: instants mean nothing elsewhere."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self._booted = 0
+        self.boot()
+
+    def boot(self) -> None:
+        self._booted = self._world.now - self._world.between(0, 3600 * SECOND)
+
+    def elapsed(self) -> int:
+        return self._world.now - self._booted
 
 
 class OwnTime:

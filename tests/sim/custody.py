@@ -10,6 +10,8 @@ from tests.sim.request import ANSWERED, UNKNOWN, Request
 from tests.sim.tally import Tally
 from tests.sim.world import World
 
+SEVERAL = -1  # primaries took it
+
 
 class Custody:
     def __init__(self, world: World, account: Account, tally: Tally) -> None:
@@ -19,14 +21,24 @@ class Custody:
 
     def send_begun(self, request: Request) -> None:
         letter: Letter = request.about
+        letter.tries += 1
+        if letter.begun:  # asked again
+            letter.own_begun = min(letter.own_begun, request.own_begun)
+            letter.reign = letter.reign if letter.reign == request.reign else SEVERAL
+            return
         letter.begun, letter.own_begun = request.begun, request.own_begun
+        letter.reign = request.reign
 
     def send_ended(self, request: Request) -> None:
         letter: Letter = request.about
         letter.ended = request.ended
         if isinstance(request.answer, Accepted):
-            letter.is_acked, letter.seq = True, request.answer.seq
             lane = self._account.lanes[letter.lane]
+            if letter.is_acked:
+                text = f"{lane.queue.name}: letter {letter.number} is #{letter.seq}, and #{request.answer.seq}"
+                self._tally.check("I12", letter.seq == request.answer.seq, text)
+                return
+            letter.is_acked, letter.seq = True, request.answer.seq
             sharing = lane.acked.setdefault(letter.seq, [])
             sharing.append(letter)
             if len(sharing) == 1 and not letter.is_received:
@@ -64,6 +76,9 @@ class Custody:
         self._tally.check("I2", is_way, f"letter {letter.number} cannot have come to {lane.queue.name}")
         left = letter.left.get(place)
         is_double = left is not None and request.begun > left
+        if is_double and not lane.is_lasting and self._is_stale(request, left or 0):
+            self._account.reigns.excuse("handed out by a deposed primary")
+            return
         self._tally.check("I2", not is_double, f"letter {letter.number} is at {place} and at {letter.place}")
         if not is_known and left is None:
             if letter.place is not None:
@@ -72,9 +87,14 @@ class Custody:
         if letter.place == place:
             letter.seen_at = max(letter.seen_at, request.begun)
 
+    def _is_stale(self, request: Request, since: int) -> bool:
+        """Its primary was deposed, and may not have known yet what happened at `since`."""
+        reigns = self._account.reigns
+        return request.reign < reigns.newest.get(request.shard, 0) and request.begun <= since + reigns.STALE_MAX
+
     def _check_committed(self, letter: Letter, request: Request, where: str) -> None:
         """A message is handed out only after its send is committed, so after its own reply could leave."""
-        is_committed = letter.ended < request.ended
+        is_committed = letter.ended < request.ended or letter.reign != request.reign  # else its bytes are looked at
         self._tally.check("I7", is_committed, f"{where}: handed out before it was committed")
 
     # The end

@@ -37,7 +37,7 @@ class Deliveries:
         lane = self._account.lanes[lane_of(request)]
         is_late = request.ended - request.begun > request.wait_s * SECOND + PATIENCE  # paused, or a slow disk
         is_certain = lane.is_simple and not (lane.is_fifo or lane.is_once or lane.receives_unknown)
-        if is_late or not is_certain or lane.receives_open:
+        if is_late or not is_certain or lane.receives_open or request.reign:  # of several hosts one may be unsure
             return
         latest = (request.own_ended - PATIENCE if request.wait_s else request.own_begun) - TIMER_STEP
         for letter in lane.unseen.values():
@@ -73,16 +73,35 @@ class Deliveries:
 
     def _check_deleted(self, lane: LaneAccount, holding: Holding, seq: int, request: Request) -> None:
         where = f"{lane.queue.name} #{seq}"
+        deleted_at = min(holding.deleted_at, holding.letter.deleted_at)
+        if request.begun > deleted_at and self._is_stale(lane, request, deleted_at):
+            self._account.reigns.excuse("handed out by a deposed primary")
+            return
         self._tally.check("I9", request.begun <= holding.deleted_at, f"{where} was deleted at {holding.deleted_at}")
         deleted_at = holding.letter.deleted_at
         self._tally.check("I9", request.begun <= deleted_at, f"{where}: letter was deleted at {deleted_at}")
 
+    def _is_stale(self, lane: LaneAccount, request: Request, since: int) -> bool:
+        """A standard queue's primary that was deposed, and did not know it yet."""
+        reigns = self._account.reigns
+        is_deposed = request.reign < reigns.newest.get(request.shard, 0)
+        return is_deposed and not lane.is_lasting and request.begun <= since + reigns.STALE_MAX
+
+    def _is_other_reign(self, lane: LaneAccount, holding: Holding, request: Request, what: str) -> bool:
+        """A standard queue's hand-out that its successor need not know of."""
+        if lane.is_lasting or not holding.reign or holding.reign == request.reign:
+            return False
+        self._account.reigns.excuse(what)
+        return True
+
     def _check_lease(self, lane: LaneAccount, holding: Holding, delivered: Delivered, request: Request) -> None:
         command = request.command
         assert isinstance(command, Receive)
-        is_repeat = command.attempt_id and command.attempt_id == holding.attempt
+        is_repeat = _attempt(command) and _attempt(command) == holding.attempt
         is_later = delivered.number > holding.number and holding.change_ended < request.begun
         if is_repeat or not is_later or lane.is_maybe_cleared_since(holding.granted):
+            return
+        if request.ended < holding.until and self._is_other_reign(lane, holding, request, "lease lost in a fail-over"):
             return
         where = f"{lane.queue.name} #{delivered.header.seq}"
         text = f"{where} was handed out again at {request.ended}, its lease ends at {holding.until}"
@@ -95,7 +114,11 @@ class Deliveries:
             self._tally.check("I13", request.ended >= letter.begun + delay, text)
 
     def _check_count(self, lane: LaneAccount, holding: Holding, delivered: Delivered, request: Request) -> None:
-        is_repeat = request.command.attempt_id and request.command.attempt_id == holding.attempt  # type: ignore[union-attr]
+        assert isinstance(request.command, Receive)
+        is_repeat = _attempt(request.command) and _attempt(request.command) == holding.attempt
+        is_fallen = delivered.count <= holding.count
+        if is_fallen and self._is_other_reign(lane, holding, request, "receive count lost in a fail-over"):
+            return
         if request.begun > holding.seen_at and not is_repeat:
             text = f"{lane.queue.name} #{delivered.header.seq}: count {delivered.count} after {holding.count}"
             self._tally.check("I19", delivered.count > holding.count, text)
@@ -130,17 +153,20 @@ class Deliveries:
     def _grant(self, lane: LaneAccount, holding: Holding, delivered: Delivered, request: Request) -> None:
         command = request.command
         assert isinstance(command, Receive)
-        if delivered.number < holding.number:
+        if delivered.number < holding.number and (lane.is_lasting or holding.reign == request.reign):
             return  # a later one was answered first
+        is_same = lane.is_lasting or holding.reign == request.reign
         holding.number = delivered.number
+        holding.reign = request.reign
         asked = command.visibility_timeout_s
         length = lane.visibility if asked is None else asked * SECOND
-        holding.count = max(holding.count, delivered.count)
+        holding.count = max(holding.count, delivered.count) if is_same else delivered.count
         holding.seen_at = request.ended
         holding.granted = request.begun
-        holding.attempt = command.attempt_id
+        holding.attempt = _attempt(command)
         is_certain = not holding.changes_open and holding.change_ended < request.begun
-        holding.until = request.begun + length if is_certain else 0
+        earliest = request.begun - (command.request.age if command.request is not None else 0)  # of all its attempts
+        holding.until = earliest + length if is_certain else 0
 
     # Deletes
 
@@ -184,3 +210,8 @@ class Deliveries:
         holding.change_ended = request.ended
         if is_done and is_alone and holding.granted == meddling.until:
             holding.until = request.begun + command.timeout_s * SECOND
+
+
+def _attempt(command: Receive) -> str:
+    """What a repeated receive has in common with the first; empty when it cannot be repeated."""
+    return command.attempt_id or (command.request.id.hex() if command.request is not None else "")

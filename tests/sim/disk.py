@@ -66,6 +66,12 @@ class File:
         self.dirty.clear()
         self.lost.clear()
 
+    def copy(self) -> "File":
+        other = File()
+        other.solid = bytearray(self.solid)
+        other.forget_cache()
+        return other
+
     def evict(self, sector: int) -> None:
         """The cache reads this sector again from the platter."""
         start = sector * SECTOR
@@ -112,6 +118,7 @@ class Disk:
         self.used = 0
         self._rng = rng
         self._changes: dict[str, list[Change]] = {}
+        self._twins: dict[Change, tuple[str, Change]] = {}  # of a file that moves: folder and change on the other side
         for root in roots:
             for folder in ("", *FOLDERS):
                 where = f"{root}/{folder}"
@@ -139,9 +146,8 @@ class Disk:
                 self._rename(root, op)
             case SyncDir():
                 where = f"{root}/{op.path}"
-                for change in self._changes[where]:
-                    change.carry_out(self.solid_names[where])
-                self._changes[where].clear()
+                for change in tuple(self._changes[where]):
+                    self._settle(where, change, is_kept=True)
             case Unlink():
                 where, name = _split(root, op.path)
                 self._change(where, Change(self.file(root, op.path), name, None))
@@ -167,10 +173,29 @@ class Disk:
     def _rename(self, root: str, op: Rename) -> None:
         where, old = _split(root, op.old)
         target, new = _split(root, op.new)
-        assert where == target, "the core renames within a folder only"
-        if (replaced := self.names[where].get(new)) is not None:
+        file = self.file(root, op.old)
+        if (replaced := self.names[target].get(new)) is not None:
             self.used -= len(replaced.cache)
-        self._change(where, Change(self.file(root, op.old), old, new))
+        if where == target:
+            self._change(where, Change(file, old, new))
+            return
+        gone, come = Change(file, old, None), Change(file, None, new)
+        self._twins[gone], self._twins[come] = (target, come), (where, gone)
+        self._change(target, come)
+        self._change(where, gone)
+        self.used += len(file.cache)
+
+    def _settle(self, where: str, change: Change, *, is_kept: bool) -> None:
+        """It is on the platter, or lost. A file that moves to another folder does so in both or in neither."""
+        both = [(where, change)]
+        if change in self._twins:
+            twin = self._twins.pop(change)
+            del self._twins[twin[1]]
+            both.append(twin)
+        for folder, each in both:
+            self._changes[folder].remove(each)
+            if is_kept:
+                each.carry_out(self.solid_names[folder])
 
     def _change(self, where: str, change: Change) -> None:
         change.carry_out(self.names[where])
@@ -224,13 +249,12 @@ class Disk:
         share = self._rng.choice((0.0, 0.5, 0.5, 0.9, 1.0))
         missing = 0
         for where, changes in self._changes.items():
-            for change in changes:
-                if self._rng.random() < share:
-                    change.carry_out(self.solid_names[where])
-                else:
-                    missing += 1
-            changes.clear()
-            self.names[where] = dict(self.solid_names[where])
+            while changes:
+                is_kept = self._rng.random() < share
+                missing += not is_kept
+                self._settle(where, changes[0], is_kept=is_kept)
+        for where, names in self.solid_names.items():
+            self.names[where] = dict(names)
         for file in self._files(self.names):
             for sector in sorted(file.dirty):
                 if self._rng.random() < share:
@@ -240,6 +264,21 @@ class Disk:
             file.forget_cache()
         self.used = sum(len(file.cache) for file in self._files(self.names))
         return missing
+
+    def set_aside(self, *, but: str) -> None:
+        """All folders but those of one root begin empty; nobody looks at what was there."""
+        for where in self.names:
+            if not where.startswith(f"{but}/"):
+                self.names[where], self.solid_names[where], self._changes[where] = {}, {}, []
+
+    def copy(self) -> "Disk":
+        """What is durable now, as somebody might bring it back later."""
+        other = Disk(self._rng, [])
+        for where, names in self.solid_names.items():
+            other.solid_names[where] = {name: file.copy() for name, file in names.items()}
+            other.names[where], other._changes[where] = dict(other.solid_names[where]), []
+        other.used = sum(len(file.cache) for file in other._files(other.names))
+        return other
 
     def repair(self) -> list[Flip]:
         """An operator brings the damaged files back from elsewhere."""

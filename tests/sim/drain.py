@@ -1,24 +1,33 @@
 """The end of a run: faults are over, leases and delays have passed, and everything that is still there is taken out."""
 
+from typing import Protocol
+
 from holdfast.core.command import Count, Delete, Delivery, Receive
 from holdfast.core.errors import QueueDoesNotExist
 from holdfast.core.types import Counts, Receipt
 from tests.sim.account import Account
 from tests.sim.deliveries import Meddling
-from tests.sim.host import Host
 from tests.sim.queues import Queue, Queues
 from tests.sim.request import Request
-from tests.sim.world import MS, SECOND
+from tests.sim.world import MS, SECOND, World
 
 NOTHING = Counts(0, 0, 0, 0)
 PAUSE = 3 * SECOND  # longer than a hand-over takes that has to be sent again
 LEASE_S = 3600  # longer than the drain: nothing comes back
 
 
+class Desk(Protocol):
+    """Where requests are brought: a host, or a front-end."""
+
+    world: World
+
+    def request(self, request: Request) -> None: ...
+
+
 class Drain:
     """Asks one thing at a time, queue after queue, until all of them say that they are empty."""
 
-    def __init__(self, host: Host, account: Account, queues: Queues) -> None:
+    def __init__(self, host: Desk, account: Account, queues: Queues) -> None:
         self.host = host
         self.world = host.world
         self.account = account

@@ -6,14 +6,15 @@ checkers watch, and `finish` drains and settles.
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Protocol
 
 from holdfast.core.command import Accepted, ChangeVisibility, Command, Delete, Delivered, Delivery, Purge, Receive, Send
 from holdfast.core.errors import HoldfastError
 from holdfast.core.files import FileOp
 from holdfast.core.types import Receipt
-from tests.sim.account import Letter
+from tests.sim.account import Account, Letter
 from tests.sim.deliveries import Meddling
+from tests.sim.drain import Desk
 from tests.sim.host import Host
 from tests.sim.plan import Plan, shrunk
 from tests.sim.queues import Queue, Queues
@@ -29,12 +30,24 @@ class Crashed(Exception):
     """The process died with the request: what became of it is unknown."""
 
 
-class Hand:
-    def __init__(self, simulation: Simulation) -> None:
+class Play(Protocol):
+    """What a directed test plays in: one host, or a cluster."""
+
+    world: World
+    account: Account
+    queues: Queues
+
+    def finish(self) -> None: ...
+
+
+class Client:
+    """Requests, one after the other."""
+
+    def __init__(self, simulation: Play, desk: Desk) -> None:
         self.simulation = simulation
-        self.world: World = simulation.world
-        self.host: Host = simulation.host
-        self.queues: Queues = simulation.queues
+        self.world = simulation.world
+        self.queues = simulation.queues
+        self._desk = desk
         self._fate = OPEN
 
     def told(self, _: Request, fate: str) -> None:
@@ -47,7 +60,7 @@ class Hand:
         while True:
             request = Request(self, queue.shard, command, about=about, wait_s=wait_s)
             self._fate = OPEN
-            self.host.request(request)
+            self._desk.request(request)
             is_answered = self.world.run_while(lambda: self._fate == OPEN, self.world.now + PATIENCE)
             assert is_answered, f"no answer to {command}"
             if self._fate == ANSWERED:
@@ -95,13 +108,10 @@ class Hand:
     def _meddling(self, queue: Queue, delivered: Delivered) -> Meddling:
         return Meddling(self.simulation.account.lanes[queue.lane].holdings[delivered.header.seq])
 
-    # Time and mishaps
+    # Time
 
     def wait(self, microseconds: int) -> None:
         self.world.run(self.world.now + microseconds)
-
-    def restart(self, kind: str) -> None:
-        self.host.crash(kind, "directed", restart=MS)
 
     def fill(self, queue: Queue, count: int) -> None:
         """Enough traffic that segments roll and snapshots are made."""
@@ -111,6 +121,17 @@ class Hand:
 
     def finish(self) -> None:
         self.simulation.finish()
+
+
+class Hand(Client):
+    """On one host."""
+
+    def __init__(self, simulation: Simulation) -> None:
+        super().__init__(simulation, simulation.host)
+        self.host: Host = simulation.host
+
+    def restart(self, kind: str) -> None:
+        self.host.crash(kind, "directed", restart=MS)
 
 
 @contextmanager

@@ -177,8 +177,11 @@ class Process:
         self.world = host.world
         self.is_alive = True
         self.resume_at = 0  # paused until then
-        self.runners = {shard: Runner(self, host, shard) for shard in host.shards}
+        self.runners = self.make_runners()
         self._open: dict[int, Request] = {}
+
+    def make_runners(self) -> dict[ShardId, Runner]:
+        return {shard: Runner(self, self.host, shard) for shard in self.host.shards}
 
     def begin(self) -> None:
         self.world.note(f"start {self.host.starts}")
@@ -219,13 +222,13 @@ class Process:
 
     # Machines that yield file operations
 
-    def run(self, shard: ShardId, work: Work[Result], on_done: Callable[[Result], None]) -> None:
+    def run(self, shard: ShardId | str, work: Work[Result], on_done: Callable[[Result], None]) -> None:
         """Carries out one operation after the other, each in its own time."""
         self._advance(shard, work, on_done, None, None)
 
     def _advance(
         self,
-        shard: ShardId,
+        shard: ShardId | str,
         work: Work[Any],
         on_done: Callable[[Any], None],
         value: Any,
@@ -238,7 +241,7 @@ class Process:
             return
         self.call(self.host.latency(op), self._do, shard, work, on_done, op)
 
-    def _do(self, shard: ShardId, work: Work[Any], on_done: Callable[[Any], None], op: FileOp) -> None:
+    def _do(self, shard: ShardId | str, work: Work[Any], on_done: Callable[[Any], None], op: FileOp) -> None:
         if kind := self.host.fails_at(op):
             self.host.crash(kind, f"before {name_of(op)}")
             return

@@ -18,6 +18,7 @@ _HEADER = struct.Struct("<8sIIQQIqQ")
 class FrameSeen(msgspec.Struct, frozen=True):
     offset: int
     length: int  # without padding
+    crc: int
     epoch: int
     first: int
     count: int
@@ -38,7 +39,7 @@ def frames(data: bytes | bytearray, start: int = SECTOR) -> Iterator[FrameSeen]:
             return
         if google_crc32c.value(bytes(data[at + 8 : at + length])) != crc:
             return
-        yield FrameSeen(at, length, epoch, first, count, time, durable)
+        yield FrameSeen(at, length, crc, epoch, first, count, time, durable)
         at += -(-length // SECTOR) * SECTOR
 
 

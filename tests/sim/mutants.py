@@ -1,7 +1,8 @@
 """Deliberate weakenings of the core. The simulator has to notice every one of them within a minute.
 
 `python -m tests.sim.mutants [--sample N] [--only NAME] [--write]`: each mutant runs in its own process, on seeds from 0
-on, until an invariant is violated. This tests the simulator, not the product. An unmutated control has to pass.
+on, until an invariant is violated. This tests the simulator, not the product. Unmutated controls have to pass.
+Those of replication run as clusters, the others as one host.
 """
 
 import argparse
@@ -13,22 +14,25 @@ import time
 from pathlib import Path
 from typing import Any
 
-from tests.sim.run import simulate
-from tests.sim.weakenings import WEAKENINGS
+from tests.sim.cluster.run import simulate as simulate_cluster
+from tests.sim.cluster.weakenings import WEAKENINGS as OF_CLUSTERS
+from tests.sim.run import simulate as simulate_host
+from tests.sim.weakenings import WEAKENINGS as OF_ONE_HOST
 
 LIMIT_S = 60.0  # of CPU
-CONTROL = "control"
-CONTROL_SEEDS = 20
+CONTROLS = {"control": 20, "control-cluster": 4}  # seeds of each
+WEAKENINGS = {**OF_ONE_HOST, **OF_CLUSTERS}
 REPORT = Path(__file__).parents[2] / "bench" / "results" / "mutants.md"
 
 
 def run_one(name: str, limit_s: float) -> dict[str, Any]:
     """In this process, which is changed by it for good."""
-    if name != CONTROL:
+    if name not in CONTROLS:
         WEAKENINGS[name]()
+    simulate = simulate_cluster if name in OF_CLUSTERS or name == "control-cluster" else simulate_host
     started = time.process_time()
     seed = 0
-    while time.process_time() - started < limit_s and not (name == CONTROL and seed == CONTROL_SEEDS):
+    while time.process_time() - started < limit_s and seed != CONTROLS.get(name):
         outcome = simulate(seed)
         seed += 1
         if outcome.violation:
@@ -51,16 +55,16 @@ def in_process(name: str, limit_s: float) -> dict[str, Any]:
 
 
 def says(name: str) -> str:
-    return "nothing is changed" if name == CONTROL else (WEAKENINGS[name].__doc__ or "").strip()
+    return "nothing is changed" if name in CONTROLS else (WEAKENINGS[name].__doc__ or "").strip()
 
 
 def is_right(row: dict[str, Any]) -> bool:
-    is_noticed, is_control = bool(row["invariant"]), bool(row["name"] == CONTROL)
+    is_noticed, is_control = bool(row["invariant"]), row["name"] in CONTROLS
     return is_noticed != is_control
 
 
 def show(row: dict[str, Any]) -> None:
-    found = row["invariant"] or ("passes" if row["name"] == CONTROL else "SURVIVES")
+    found = row["invariant"] or ("passes" if row["name"] in CONTROLS else "SURVIVES")
     print(f"{row['name']:34} {found:9} {row['seeds']:3} seeds {row['cpu_s']:6.1f} s  {row['text'][:110]}", flush=True)
 
 
@@ -75,7 +79,7 @@ def write(rows: list[dict[str, Any]]) -> None:
         "|---|---|---|---|---|",
     ]
     for row in rows:
-        found = row["invariant"] or ("passes, as it must" if row["name"] == CONTROL else "**survives**")
+        found = row["invariant"] or ("passes, as it must" if row["name"] in CONTROLS else "**survives**")
         lines.append(f"| {row['name']} | {says(row['name'])} | {found} | {row['seeds']} | {row['cpu_s']} |")
     REPORT.parent.mkdir(parents=True, exist_ok=True)
     REPORT.write_text("\n".join(lines) + "\n", encoding="utf-8")
@@ -98,13 +102,13 @@ def main() -> int:
     elif arguments.sample:
         names = random.Random(int(time.time()) // 86_400).sample(names, arguments.sample)
     rows = []
-    for name in [CONTROL, *names]:
+    for name in [*CONTROLS, *names]:
         rows.append(in_process(name, arguments.limit))
         show(rows[-1])
     if arguments.write:
         write(rows)
     wrong = [row["name"] for row in rows if not is_right(row)]
-    print(f"{len(rows) - 1} mutants, {len(wrong)} not as they should be: {', '.join(wrong) or 'none'}")
+    print(f"{len(rows) - len(CONTROLS)} mutants, {len(wrong)} not as they should be: {', '.join(wrong) or 'none'}")
     return 1 if wrong else 0
 
 

@@ -32,6 +32,7 @@ class Request:
         "number",
         "own_begun",
         "own_ended",
+        "reign",
         "shard",
         "wait_s",
     )
@@ -46,6 +47,7 @@ class Request:
         self.fate = OPEN
         self.begun = self.ended = 0
         self.own_begun = self.own_ended = 0
+        self.reign = 0  # of several hosts: which of the shard's primaries took it
         self.answer: Answer | HoldfastError | None = None
         self.contents: list[tuple[bytes, bytes]] = []  # of a delivery: content and MessageId of each message
 

@@ -26,6 +26,7 @@ LEASES_PASS = 70 * SECOND
 
 class Outcome(msgspec.Struct, kw_only=True):
     seed: int
+    kind: str = "host"  # or "cluster"
     hash: str
     simulated_us: int
     loaded_us: int  # of it with clients at work
@@ -37,6 +38,7 @@ class Outcome(msgspec.Struct, kw_only=True):
     faults: dict[str, int]
     events: dict[str, int]
     checks: dict[str, int]
+    gaps: list[int] = []  # of a cluster: from the crash of a primary to the next acknowledged send
     violation: str = ""
     invariant: str = ""
     last: list[str] = []

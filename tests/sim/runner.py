@@ -8,7 +8,7 @@ import errno
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any, Final
 
-from holdfast.core.archive import IndexNeeded, Location
+from holdfast.core.archive import Found, IndexNeeded, Location
 from holdfast.core.codec import Cipher, decode_message
 from holdfast.core.command import Arrive, ArriveReply, Command, Delivery, Handover, Need, Settle
 from holdfast.core.compaction import Compaction, pick
@@ -125,7 +125,7 @@ class Runner:
         self._turns = self._turns + 1 if second == self._second else 1
         self._second = second
         if self._turns > TURNS_MAX:
-            raise Violation("liveness", f"the loop of shard {self.shard} spins; it is due at {self.primary.deadline()}")
+            raise Violation("liveness", f"the loop of shard {self.shard} spins")
 
     def tell(self, command: Command, token: Any) -> None:
         """A command from inside the host."""
@@ -220,14 +220,18 @@ class Runner:
         return place
 
     def _headers(self, need: Need) -> Work[None]:
+        found = yield from self._find_headers(need)
+        self.primary.loaded(need, found.headers, found.upto, self.time.now(), self.host.clock.wall())
+        self.wake()
+
+    def _find_headers(self, need: Need) -> Work[Found]:
         loads = 0
         while isinstance(found := self.journal.headers(need, self._indexes), IndexNeeded):
             yield from self._load_index(found.stem)
             loads += 1
             if loads > LOADS_MAX:
                 raise Violation("liveness", f"{need} asks for more indexes than memory holds, again and again")
-        self.primary.loaded(need, found.headers, found.upto, self.time.now(), self.host.clock.wall())
-        self.wake()
+        return found
 
     def _load_index(self, stem: str) -> Work[None]:
         segment = next(each for each in self.journal.segments if each.stem == stem)

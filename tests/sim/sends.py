@@ -28,7 +28,8 @@ class Sends:
         is_named = name == (accepted.epoch, accepted.lsn)
         self._tally.check("I12", is_named, f"{where} was answered with two message ids")
         if first is letter and not self._maybe_older(letter):
-            self._check_rises(lane, request, accepted)
+            if letter.tries == 1:
+                self._check_rises(lane, request, accepted)
             if lane.is_fifo:
                 lane.enter_group(accepted.seq, letter)
         if letter.key:

@@ -1,0 +1,184 @@
+"""The invariants of a cluster, on top of those of one host: I3 to I8, I14, I15, I18, and what a fail-over may cost.
+
+Three witnesses: what leaves a host for a client, what is synced on a platter, and what the store really holds. None of
+them asks the code under test.
+"""
+
+from typing import TYPE_CHECKING
+
+from holdfast.core.cluster import Member, Range, ShardRecord, ShardState, decode_disk, decode_shard
+from holdfast.core.command import Accepted, Delivery, Send
+from holdfast.core.enrolment import Identity
+from holdfast.core.files import Sync
+from holdfast.core.promise import decode_promise
+from holdfast.core.store import Event, Record
+from holdfast.core.types import ShardId
+from tests.sim.account import Account
+from tests.sim.checkers import Checkers
+from tests.sim.cipher import SealBook
+from tests.sim.cluster.platter import Platters
+from tests.sim.request import Request
+from tests.sim.world import SECOND, World
+
+if TYPE_CHECKING:
+    from tests.sim.cluster.cluster import Cluster
+    from tests.sim.cluster.node import Node
+
+Place = tuple[int, int]  # epoch, lsn
+
+
+class ClusterCheckers(Checkers):
+    cluster: "Cluster"
+
+    def __init__(self, world: World, account: Account, seals: SealBook, *, window: int = 300 * SECOND) -> None:
+        super().__init__(world, account, seals, window=window)
+        self.platters = Platters(self.tally)
+        self.acked: dict[int, Place] = {}  # shard -> the last place that was acknowledged
+        self.acks: dict[int, int] = {}  # shard -> how many
+        self.first_acks: list[tuple[int, int]] = []
+        self._furthest: dict[tuple[int, int], int] = {}  # (shard, epoch) -> highest lsn acknowledged
+        self._seals_at: dict[tuple[int, int], int] = {}  # (shard, epoch) -> where its range was sealed
+        self._appenders: dict[tuple[int, int], tuple[str, int]] = {}
+        self._promises: dict[tuple[str, str], int] = {}  # (disk, shard) -> durable promise
+
+    # Clients
+
+    def ended(self, request: Request) -> None:
+        super().ended(request)
+        answer = request.answer
+        if isinstance(answer, Accepted) and isinstance(request.command, Send):
+            self._acknowledged(request.shard, (answer.epoch, answer.lsn))
+        elif isinstance(answer, Delivery):
+            for each in answer.messages:
+                self._check_held("I7", request.shard, (each.header.epoch, each.header.lsn), "handed out")
+
+    def _acknowledged(self, shard: int, place: Place) -> None:
+        epoch, lsn = place
+        self._check_held("I5", shard, place, "acknowledged")
+        sealed = self._seals_at.get((shard, epoch))
+        text = f"shard {shard}: epoch {epoch} lsn {lsn} is acknowledged, and its range was sealed at {sealed}"
+        self.tally.check("I7", sealed is None or lsn <= sealed, text)
+        self._furthest[shard, epoch] = max(lsn, self._furthest.get((shard, epoch), 0))
+        self.acked[shard] = max(place, self.acked.get(shard, (0, 0)), key=lambda each: each[1])
+        self.acks[shard] = self.acks.get(shard, 0) + 1
+        self.cluster.acknowledged(shard)
+
+    def _check_held(self, name: str, shard: int, place: Place, what: str) -> None:
+        epoch, lsn = place
+        holders = [
+            node.name for node in self.cluster.nodes if self.platters.holds(node.disk, shard, epoch=epoch, lsn=lsn)
+        ]
+        text = f"shard {shard}: epoch {epoch} lsn {lsn} is {what}, and durable on {holders} only"
+        self.tally.check(name, len(holders) >= self.cluster.min_members, text)
+
+    # Disks
+
+    def enrolled(self, node: "Node", identity: Identity) -> None:
+        """A start came to an identity: no other host has this disk."""
+        owners = [other.name for other in self.cluster.nodes if other.identity is not None and other is not node]
+        disks = [
+            other.identity.disk for other in self.cluster.nodes if other.identity is not None and other is not node
+        ]
+        self.tally.check("I14", identity.disk not in disks, f"disk {identity.disk} of {node.name} is one of {owners}")
+
+    def disk_synced(self, node: "Node", root: str, op: Sync) -> None:
+        if op.path.startswith("segments/") and "spare" not in op.path:
+            name = op.path.rpartition("/")[2]
+            if name in node.disk.solid_names[f"{root}/segments"]:
+                self.platters.note(int(root), node.disk.file(root, op.path), f"{node.name} {op.path}")
+
+    def promised(self, node: "Node", shard: ShardId) -> None:
+        """A promise was made durable: it never falls on one disk."""
+        file = node.disk.solid_names[f"{shard}/"].get("promise")
+        if file is None or node.identity is None:
+            return
+        epoch, _ = decode_promise(bytes(file.solid))
+        key = (node.identity.disk, str(shard))
+        before = self._promises.get(key, 0)
+        self.tally.check("I4", epoch >= before, f"{node.name} promised {before} to shard {shard}, and now {epoch}")
+        self._promises[key] = epoch
+
+    def appends(self, node: "Node", shard: ShardId, epoch: int) -> None:
+        """This process makes frames of this epoch."""
+        mine = (str(node.name), node.starts)
+        owner = self._appenders.setdefault((shard, epoch), mine)
+        self.tally.check("I3", owner == mine, f"shard {shard} epoch {epoch}: {owner} and {mine} append")
+
+    # Primaries
+
+    def rebuilt(self, node: "Node", shard: ShardId) -> None:
+        """A replica was recovered from its disk."""
+        self.tally.counts["I17"] += 1
+        self.promised(node, shard)
+
+    # The store
+
+    def stored(self, before: dict[str, Record | None], events: tuple[Event, ...]) -> None:
+        for event in events:
+            kind, _, name = event.key.partition("/")
+            if kind == "shards" and event.record is not None:
+                old = before.get(event.key)
+                new = decode_shard(event.record.value)
+                self._world.note(f"shard {name}: epoch {new.epoch} {new.primary} {new.state} {_hosts(new.members)}")
+                if old is not None:
+                    self._reconfigured(int(name), decode_shard(old.value), new)
+
+    def _reconfigured(self, shard: int, old: ShardRecord, new: ShardRecord) -> None:
+        where = f"shard {shard}: from {_say(old)} to {_say(new)}"
+        is_concluded = old.state is ShardState.RECOVERING and (new.epoch, new.primary) == (old.epoch, old.primary)
+        is_higher = new.epoch > old.epoch or is_concluded
+        self.tally.check("I3", is_higher, f"{where}: the epoch does not grow")
+        self._check_ranges(shard, old, new, where)
+        for member in new.members:
+            if member not in old.members:
+                self._check_joined(member, where)
+        if new.state is ShardState.ACTIVE:
+            self.tally.check("I5", len(new.members) >= new.min_members, f"{where}: too few members")
+            self._check_primary(shard, new, where)
+
+    def _check_ranges(self, shard: int, old: ShardRecord, new: ShardRecord, where: str) -> None:
+        sealed = {each.epoch: each for each in new.ranges}
+        for each in old.ranges:
+            if each.end is not None and each.epoch in sealed:
+                self.tally.check("I7", sealed[each.epoch] == each, f"{where}: a sealed range changed")
+        for each in new.ranges:
+            if each.end is not None:
+                self._sealed(shard, each, where)
+        for one, two in zip(new.ranges, new.ranges[1:], strict=False):
+            self.tally.check("I7", one.end is not None and two.start == one.end + 1, f"{where}: ranges have gaps")
+
+    def _sealed(self, shard: int, sealed: Range, where: str) -> None:
+        assert sealed.end is not None
+        self._seals_at[shard, sealed.epoch] = sealed.end
+        furthest = self._furthest.get((shard, sealed.epoch), 0)
+        text = f"{where}: sealed at {sealed.end}, and lsn {furthest} was acknowledged"
+        self.tally.check("I7", furthest <= sealed.end, text)
+
+    def _check_joined(self, member: Member, where: str) -> None:
+        """The store's own books: that life is the one this host is registered with now."""
+        records = self.cluster.store.state.range("disks/").records
+        lives = [
+            decode_disk(each.value).life or each.created
+            for each in records
+            if decode_disk(each.value).host == member.host
+        ]
+        is_current = bool(lives) and member.life == max(lives)
+        self.tally.check(
+            "I14", is_current, f"{where}: {member} joins, the host's disk has life {max(lives, default=0)}"
+        )
+
+    def _check_primary(self, shard: int, new: ShardRecord, where: str) -> None:
+        place = self.acked.get(shard)
+        if place is None:
+            return
+        node = self.cluster.node(new.primary)
+        is_held = self.platters.holds(node.disk, shard, epoch=place[0], lsn=place[1])
+        self.tally.check("I8", is_held, f"{where}: the primary does not hold epoch {place[0]} lsn {place[1]}")
+
+
+def _hosts(members: tuple[Member, ...]) -> str:
+    return " ".join(f"{member.host}.{member.life}" for member in members)
+
+
+def _say(record: ShardRecord) -> str:
+    return f"({record.epoch} {record.primary} {record.state.value} {_hosts(record.members)})"

@@ -1,0 +1,175 @@
+"""What befalls a cluster: hosts that crash, stay away, pause, lose or get back old disks; links that break; the store.
+
+A disk is wiped or rolled back only while everything that was acknowledged is on another one: while all shards are
+active, with members whose disks are theirs. That much is promised, and no more.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from holdfast.core.cluster import ShardState
+from tests.sim.cluster.store import STORE
+from tests.sim.cluster.wire import LONG, SHORT, around, between
+from tests.sim.host import KILL, POWER
+from tests.sim.world import MS, SECOND
+
+if TYPE_CHECKING:
+    from tests.sim.cluster.cluster import Cluster
+    from tests.sim.cluster.node import Node
+
+
+class ClusterFaults:
+    def __init__(self, cluster: "Cluster") -> None:
+        self._cluster = cluster
+        self._world = cluster.world
+        self.is_at_rest = False
+
+    def start(self) -> None:
+        plan = self._cluster.plan
+        for mean_s, action in (
+            (plan.power_s, lambda: self._any().crash(POWER, "")),
+            (plan.kill_s, lambda: self._any().crash(KILL, "")),
+            (plan.down_s, lambda: self._any().lose_power(self._world.between(*LONG), "for long")),
+            (plan.blackout_s, self._black_out),
+            (plan.pause_s, self._pause),
+            (plan.jump_s, self._jump),
+            (plan.full_s, self._fill),
+            (plan.wipe_s, self._wipe),
+            (plan.roll_back_s, self._roll_back),
+            (plan.slow_disk_s, self._slow_disk),
+            (plan.isolate_s, self._isolate),
+            (plan.one_way_s, self._one_way),
+            (plan.split_s, self._split),
+            (plan.flicker_s, self._flicker),
+            (plan.store_away_s, self._store_away),
+            (plan.store_slow_s, self._store_slow),
+            (plan.store_cut_s, self._store_cut),
+        ):
+            if mean_s:
+                self._repeat(int(mean_s * SECOND), action)
+
+    def _repeat(self, mean: int, action: Callable[[], None]) -> None:
+        def happen() -> None:
+            if not self._cluster.is_healed:
+                if not self.is_at_rest:
+                    action()
+                self._repeat(mean, action)
+
+        self._world.after(self._world.gap(mean), happen)
+
+    def _any(self) -> "Node":
+        return self._world.rng.choice(self._cluster.nodes)
+
+    # Hosts
+
+    def _black_out(self) -> None:
+        self._world.fault("blackout")
+        for node in self._cluster.nodes:
+            node.lose_power(self._world.between(10 * MS, 900 * MS), "with all others")
+
+    def _pause(self) -> None:
+        """Often longer than any lease of the store."""
+        self._any().pause(self._world.rng.choice((50 * MS, 600 * MS, 3 * SECOND, 14 * SECOND)))
+
+    def _jump(self) -> None:
+        hours = self._world.rng.choice((-30, -1, 1, 30))
+        self._world.fault("clock jump", f"{hours} h")
+        self._any().clock.jump(hours * 3_600_000)
+
+    def _fill(self) -> None:
+        node = self._any()
+        node.disk.budget = node.disk.used + self._world.between(0, 2 * node.plan.segment_bytes)
+        self._world.fault("full disk", node.name)
+        self._world.after(self._world.between(SECOND // 2, 3 * SECOND), node.free)
+
+    def _slow_disk(self) -> None:
+        node = self._any()
+        self._world.fault("slow disk", node.name)
+        node.slow_until = self._world.now + self._world.between(*LONG)
+
+    # Disks that are not what they were
+
+    def may_lose(self, lost: "Node") -> bool:
+        """Everything acknowledged is on other disks, too."""
+        for shard in self._cluster.shards:
+            found = self._cluster.record(shard)
+            if found is None or found.state is not ShardState.ACTIVE:
+                return False
+            for member in found.members:
+                identity = self._cluster.node(member.host).identity
+                if identity is None or identity.life != member.life:
+                    return False
+            if all(member.host == lost.name for member in found.members):
+                return False
+        return not any(node.is_lost for node in self._cluster.nodes)
+
+    def _wipe(self) -> None:
+        node = self._any()
+        if self.may_lose(node):
+            self._world.fault("disk wiped", node.name)
+            node.replace_disk(node.new_disk())
+
+    def _roll_back(self) -> None:
+        node = self._any()
+        if node.copies and self.may_lose(node):
+            self._world.fault("disk rolled back", node.name)
+            node.replace_disk(self._world.rng.choice(node.copies).copy())
+
+    # The network
+
+    def _isolate(self) -> None:
+        node = self._any()
+        self._world.fault("host cut off", node.name)
+        others = self._cluster.everybody
+        self._cluster.wire.cut_for(around(node.name, others), self._length())
+
+    def _one_way(self) -> None:
+        node, is_out = self._any(), self._world.chance(0.5)
+        self._world.fault("cut one way", f"{node.name} {'out' if is_out else 'in'}")
+        others = self._cluster.everybody
+        links = around(node.name, others, is_out=is_out, is_in=not is_out)
+        self._cluster.wire.cut_for(links, self._length())
+
+    def _split(self) -> None:
+        names = [str(node.name) for node in self._cluster.nodes]
+        self._world.rng.shuffle(names)
+        part = self._world.between(1, len(names) - 1)
+        self._world.fault("network split", f"{names[:part]}")
+        self._cluster.wire.cut_for(between(names[:part], names[part:]), self._length())
+
+    def _flicker(self) -> None:
+        one, two = self._world.rng.sample(self._cluster.nodes, 2)
+        self._world.fault("link cut", f"{one.name} {two.name}")
+        self._cluster.wire.cut_for(between([one.name], [two.name]), self._world.between(*SHORT))
+
+    def _length(self) -> int:
+        return self._world.between(*(SHORT if self._world.chance(0.4) else LONG))
+
+    # The store
+
+    def _store_away(self) -> None:
+        length = self._world.between(SECOND, 8 * SECOND)
+        self._world.fault("store away")
+        self._cluster.store.away_until = self._world.now + length
+        if self._cluster.plan.is_only_store:
+            self._world.after(length, self._check_going_on, length, dict(self._cluster.checkers.acks))
+
+    def _check_going_on(self, length: int, before: dict[int, int]) -> None:
+        """I18. Before a queue was ever used, and while clients rest, nothing is expected."""
+        if self.is_at_rest or self._cluster.is_healed or length < 3 * SECOND:
+            return
+        acks = self._cluster.checkers.acks
+        for shard, count in before.items():
+            text = f"shard {shard} acknowledged nothing while the store was away for {length} µs"
+            self._cluster.checkers.tally.check("I18", acks[shard] > count, text)
+
+    def _store_slow(self) -> None:
+        self._world.fault("store slow")
+        self._cluster.store.slow_until = self._world.now + self._world.between(SECOND, 8 * SECOND)
+
+    def _store_cut(self) -> None:
+        """A front-end then goes on asking those who led when it last heard."""
+        names = [*(str(node.name) for node in self._cluster.nodes), *(each.name for each in self._cluster.frontends)]
+        name = self._world.rng.choice(names)
+        self._world.fault("store cut off", name)
+        self._cluster.wire.cut_for(between([name], [STORE]), self._length())

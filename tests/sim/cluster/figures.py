@@ -1,0 +1,63 @@
+"""`python -m tests.sim.cluster.figures`: how fast the simulator is, how long a fail-over takes. Nothing is asserted."""
+
+import sys
+import time
+
+from holdfast.core.types import ShardId
+from tests.sim.cluster.plan import busy
+from tests.sim.cluster.run import ClusterSimulation
+from tests.sim.plan import shrunk
+from tests.sim.world import MS, SECOND
+
+RATE = 200
+CRASHES = 200
+BETWEEN = 12 * SECOND  # until all members are back and level
+
+
+def speed() -> None:
+    plan = busy(3, rate=RATE, seconds=60)
+    with shrunk(plan.limits):
+        simulation = ClusterSimulation(1, plan)
+        simulation.set_up()
+        begun, commands = time.process_time(), simulation.cluster.commands
+        simulation.load()
+        cpu_s = time.process_time() - begun
+    rate = (simulation.cluster.commands - commands) / plan.seconds
+    print(
+        f"speed        3 hosts at {rate:.0f} commands per simulated second: "
+        f"{plan.seconds / cpu_s:.1f}x real time, {plan.seconds * rate / RATE / cpu_s:.1f}x at {RATE} per second"
+    )
+
+
+def fail_overs(count: int = CRASHES, latency_us: int = 5 * MS) -> list[int]:
+    """Microseconds from the crash of a primary to the next acknowledged send of its shard, in ascending order."""
+    plan = busy(3, rate=RATE, seconds=0, latency_us=latency_us)
+    with shrunk(plan.limits):
+        simulation = ClusterSimulation(2, plan)
+        simulation.set_up()
+        simulation.load()
+        for client in simulation.clients:
+            client.rest(False)
+        world, cluster = simulation.world, simulation.cluster
+        for number in range(count):
+            world.run(world.now + BETWEEN + world.between(0, SECOND))
+            record = cluster.record(ShardId(1 + number % 2))
+            assert record is not None
+            cluster.node(record.primary).lose_power(4 * SECOND, "for the figure")
+        world.run(world.now + BETWEEN)
+    return sorted(cluster.gaps)
+
+
+def main() -> int:
+    speed()
+    gaps = fail_overs()
+    at = [gaps[len(gaps) * part // 100] / SECOND for part in (50, 90, 99)]
+    print(
+        f"fail-over    {len(gaps)} crashes of a primary, store latency 5 ms: the next send is acknowledged after "
+        f"{at[0]:.2f} s (median), {at[1]:.2f} s (p90), {at[2]:.2f} s (p99), {gaps[-1] / SECOND:.2f} s (longest)"
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,250 @@
+"""A host of a cluster: its disk, its clock, and the process on it, which enrols before it takes part in anything.
+
+Node          what outlives a process: disk, clock, faults; what the wire brings for it
+NodeProcess   one life: enrolment, then a seat (seat.py) in every shard, heartbeats, perhaps the manager
+"""
+
+from collections.abc import Callable, Generator
+from typing import TYPE_CHECKING, Any, Final
+
+from holdfast.core.cluster import DiskId, HostId
+from holdfast.core.cluster_view import ClusterView
+from holdfast.core.command import Arrive, Handover, Settle
+from holdfast.core.coordination import Fetch, Fetched, Transact
+from holdfast.core.enrolment import Enrolled, Identity, SetAside, StoreRestored, enrol
+from holdfast.core.files import FileOp, Sync, SyncDir
+from holdfast.core.heartbeat import Heartbeat, ShardReport
+from holdfast.core.replica_message import Message
+from holdfast.core.types import ShardId
+from tests.sim.clock import BootClock
+from tests.sim.cluster.plan import ClusterPlan
+from tests.sim.cluster.seat import Seat
+from tests.sim.cluster.steward import Steward
+from tests.sim.cluster.store import UNKNOWN, StoreClient, outcome_of
+from tests.sim.disk import Disk
+from tests.sim.host import POWER, Host, Process
+from tests.sim.request import REFUSED, Request
+from tests.sim.request import UNKNOWN as FATE_UNKNOWN
+from tests.sim.runner import Settling
+from tests.sim.world import MS, SECOND
+
+if TYPE_CHECKING:
+    from tests.sim.cluster.cluster import Cluster
+
+HOME: Final = "host"  # the folder of the identity
+CLUSTER: Final = "sim"
+SLOW: Final = 300 * MS
+
+
+class Node(Host):
+    clock: BootClock
+    plan: ClusterPlan
+    process: "NodeProcess | None"
+
+    def __init__(self, name: str, cluster: "Cluster") -> None:
+        super().__init__(
+            cluster.world, cluster.plan, shards=cluster.shards, witness=cluster.checkers, seals=cluster.seals
+        )
+        self.name = HostId(name)
+        self.cluster = cluster
+        self.clock = BootClock(cluster.world)
+        self.disk = self.new_disk()
+        self.disks = 0  # ids given out
+        self.copies: list[Disk] = []  # of earlier starts, for roll-backs
+        self.is_lost = False  # its disk is not what it was, and nobody knows yet
+        self.identity: Identity | None = None  # of the disk, as far as anybody knows
+        self.slow_until = 0
+        self.back_at = 0  # not started before
+
+    def new_disk(self) -> Disk:
+        return Disk(self.world.rng, [*(str(shard) for shard in self.shards), HOME])
+
+    @property
+    def is_up(self) -> bool:
+        return self.process is not None
+
+    # Life
+
+    def start(self) -> None:
+        if self.process is None and self.world.now >= self.back_at:
+            self.starts += 1
+            if self.plan.roll_back_s and not self.is_healed:
+                self.copies = [*self.copies[-2:], self.disk.copy()]
+            self.process = NodeProcess(self)
+            self.process.begin()
+
+    def crash(self, kind: str, why: str, *, restart: int | None = None) -> None:
+        self.cluster.crashing(self)
+        super().crash(kind, f"{self.name} {why}", restart=restart)
+        if kind == POWER:
+            self.clock.boot()
+
+    def lose_power(self, length: int, why: str) -> None:
+        """It stays away for so long, whatever else happens to it."""
+        self.back_at = max(self.back_at, self.world.now + length)
+        self.crash(POWER, why, restart=length)
+
+    def replace_disk(self, disk: Disk) -> None:
+        self.crash(POWER, "for its disk")
+        self.disk = disk
+        self.is_lost = True
+
+    def free(self) -> None:
+        self.disk.budget = None
+
+    def heal(self) -> None:
+        super().heal()
+        self.slow_until = 0
+        if self.process is not None:
+            self.process.resume_at = 0
+
+    def latency(self, op: FileOp) -> int:
+        slow = SLOW if self.world.now < self.slow_until and isinstance(op, Sync | SyncDir) else 0
+        return slow + super().latency(op)
+
+    def execute(self, root: str, op: FileOp) -> Any:
+        answer = super().execute(root, op)
+        if isinstance(op, Sync) and root != HOME:
+            self.cluster.checkers.disk_synced(self, root, op)
+        return answer
+
+    # What the wire brings
+
+    def arrive(self, request: Request) -> None:
+        process = self.process
+        if process is None or not process.take(request):
+            self.tell(request, REFUSED)
+
+    def tell(self, request: Request, fate: str) -> None:
+        frontend = self.cluster.asked_by[request]
+        self.cluster.wire.stream(self.name, frontend.name, frontend.replied, request, fate)
+
+    def hear(self, action: str, *args: Any) -> None:
+        """From another host, for the process that runs now."""
+        if isinstance(self.process, NodeProcess):
+            self.process.call(0, getattr(self.process, action), *args)
+
+
+class NodeProcess(Process):
+    host: Node
+
+    def __init__(self, node: Node) -> None:
+        super().__init__(node)
+        self.node = node
+        self.cluster = node.cluster
+        self.store = StoreClient(node.name, node.cluster.store, self.call)
+        self.identity: Identity | None = None
+        self.seats: dict[ShardId, Seat] = {}
+        self.steward: Steward | None = None
+
+    def make_runners(self) -> dict[ShardId, Any]:
+        return {}
+
+    def begin(self) -> None:
+        self.world.note(f"{self.node.name} start {self.node.starts}")
+        self.node.disks += 1
+        fresh = DiskId(f"{self.node.name}.{self.node.disks}")
+        work = enrol(self.node.name, cluster=CLUSTER, fresh=fresh)
+        self._enrol(work, None)
+
+    # Enrolment: a conversation with the disk and the store
+
+    def _enrol(self, work: Generator[Any, Any, Enrolled], answer: Any) -> None:
+        try:
+            step = work.send(answer)
+        except StopIteration as end:
+            self._enrolled(end.value)
+            return
+        except StoreRestored as problem:
+            self.world.note(f"{self.node.name} {problem}")
+            self.call(SECOND, self.begin)
+            return
+
+        def go_on(value: Any) -> None:
+            self._enrol(work, value)
+
+        if isinstance(step, Transact):
+            self.store.transact(step.transaction, lambda done: go_on(outcome_of(done)))
+        elif isinstance(step, Fetch):
+            self.fetch(step, go_on)
+        elif isinstance(step, SetAside):
+            self.node.disk.set_aside(but=HOME)
+            self.call(self.node.latency(SyncDir("")), go_on, None)
+        else:
+            self.run(HOME, _single(step), go_on)
+
+    def fetch(self, step: Fetch, on_answer: Callable[[Fetched], None]) -> None:
+        """Until the store answers."""
+
+        def answered(answer: Any) -> None:
+            if answer is UNKNOWN:
+                self.call(100 * MS, self.fetch, step, on_answer)
+            else:
+                on_answer(Fetched(step.token, *answer))
+
+        self.store.get(step.key, answered)
+
+    def _enrolled(self, enrolled: Enrolled) -> None:
+        identity = enrolled.identity
+        self.identity = self.node.identity = identity
+        self.node.is_lost = False
+        self.world.note(f"{self.node.name} is disk {identity.disk} boot {identity.boot}")
+        self.node.cluster.checkers.enrolled(self.node, identity)
+        self.seats = {shard: Seat(self, self.node, shard) for shard in self.node.shards}
+        self.runners = dict(self.seats)
+        self.steward = Steward(self)
+        for seat in self.seats.values():
+            seat.recover()
+        self.steward.start()
+
+    # What others tell
+
+    def hear_beat(self, beat: Heartbeat) -> None:
+        if self.steward is not None:
+            self.steward.hear(beat)
+
+    def hear_peer(self, shard: ShardId, sender: HostId, message: Message) -> None:
+        if shard in self.seats:
+            self.seats[shard].hear(sender, message)
+
+    def reports(self) -> tuple[ShardReport, ...]:
+        found = (seat.report() for seat in self.seats.values())
+        return tuple(report for report in found if report is not None)
+
+    def hear_handover(self, shard: ShardId, handover: Handover, source: ShardId) -> None:
+        seat = self.seats.get(shard)
+        if seat is not None and seat.is_ready:
+            seat.tell(Arrive(handover), Settling(source))
+
+    def hear_settle(self, shard: ShardId, settle: Settle) -> None:
+        seat = self.seats.get(shard)
+        if seat is not None and seat.is_ready:
+            seat.tell(settle, None)
+
+    @property
+    def view(self) -> ClusterView | None:
+        return self.steward.manager.view if self.steward is not None else None
+
+    def changed(self, key: str) -> None:
+        """A record of the store; the view has it already."""
+        for seat in self.seats.values():
+            seat.changed(key)
+
+    # Requests that this host cannot answer
+
+    def refuse(self, request: Request) -> None:
+        """Nothing was decided about it."""
+        if self._open.pop(request.number, None) is not None:
+            request.number = 0
+            self.host.tell(request, REFUSED)
+
+    def forsake(self, request: Request) -> None:
+        """It was decided, and whether that stays is not for this host to say any more."""
+        if self._open.pop(request.number, None) is not None:
+            request.fate, request.ended = FATE_UNKNOWN, self.world.now
+            self.host.witness.abandoned(request)
+            self.host.tell(request, FATE_UNKNOWN)
+
+
+def _single(op: FileOp) -> Generator[FileOp, Any, Any]:
+    return (yield op)

@@ -1,0 +1,93 @@
+"""What is really durable of the logs: read from the platters, by the simulator's own reading of the bytes.
+
+    I5   enough disks hold a record when it is acknowledged
+    I6   one (shard, epoch, lsn), the same bytes, wherever it ever stood
+
+A file is read once, as it grows; a frame that is asked for is looked at again, since files are cut and written anew.
+"""
+
+import struct
+from typing import Final
+
+from tests.sim.disk import Disk, File
+from tests.sim.log import FrameSeen, frames
+from tests.sim.tally import Tally
+
+SECTOR: Final = 512
+_HEAD = struct.Struct("<IIIIIQ")
+
+
+class Scan:
+    __slots__ = ("end", "found")
+
+    def __init__(self) -> None:
+        self.end = SECTOR
+        self.found: list[FrameSeen] = []
+
+
+class Platters:
+    def __init__(self, tally: Tally) -> None:
+        self._tally = tally
+        self._scans: dict[File, Scan] = {}
+        self._seen: dict[tuple[int, int, int], tuple[int, int]] = {}  # shard, epoch, lsn -> first of its frame, crc
+
+    def note(self, shard: int, file: File, where: str) -> None:
+        """A segment was synced: its new frames have to be those that stand elsewhere under the same numbers."""
+        scan = self._scans.get(file)
+        if scan is None or (scan.found and not _is_same(file, scan.found[-1])):  # new, or it was cut
+            scan = self._scans[file] = Scan()
+        for frame in frames(file.solid, scan.end):
+            self._register(shard, frame, where)
+            scan.found.append(frame)
+            scan.end = frame.offset + -(-frame.length // SECTOR) * SECTOR
+
+    def _register(self, shard: int, frame: FrameSeen, where: str) -> None:
+        mine = (frame.first, frame.crc)
+        for lsn in range(frame.first, frame.first + frame.count):
+            others = self._seen.setdefault((shard, frame.epoch, lsn), mine)
+            if others != mine:
+                self._tally.check("I6", False, f"{where}: epoch {frame.epoch} lsn {lsn} has other bytes than elsewhere")
+        self._tally.counts["I6"] += 1
+
+    def bytes_of(self, shard: int, epoch: int, lsn: int) -> tuple[int, int] | None:
+        return self._seen.get((shard, epoch, lsn))
+
+    def holds(self, disk: Disk, shard: int, *, epoch: int, lsn: int) -> bool:
+        """The record, or a snapshot that covers it, is durable on this disk."""
+        names = disk.solid_names[f"{shard}/segments"]
+        for name in sorted((name for name in names if name[:1] != "s"), reverse=True):  # not spares
+            if int(name[:8], 16) <= epoch and int(name[9:25], 16) <= lsn and self._has(names[name], epoch, lsn):
+                return True
+        snapshots = disk.solid_names[f"{shard}/snapshots"]
+        return any(name.endswith(".snap") and int(name[:16], 16) >= lsn for name in snapshots)
+
+    def _has(self, file: File, epoch: int, lsn: int) -> bool:
+        for _ in range(2):
+            scan = self._scans.get(file)
+            frame = _find(scan, epoch, lsn) if scan is not None else None
+            if frame is None:
+                return False
+            if _is_same(file, frame):
+                return next(frames(file.solid, frame.offset), None) is not None
+            self._scans[file] = scan = Scan()
+            for each in frames(file.solid):
+                scan.found.append(each)
+                scan.end = each.offset + -(-each.length // SECTOR) * SECTOR
+        return False
+
+
+def _is_same(file: File, frame: FrameSeen) -> bool:
+    if len(file.solid) < frame.offset + _HEAD.size:
+        return False
+    length, crc, _, epoch, count, first = _HEAD.unpack_from(file.solid, frame.offset)
+    seen = (frame.length, frame.crc, frame.epoch, frame.count, frame.first)
+    return seen == (length, crc, epoch, count, first)
+
+
+def _find(scan: Scan, epoch: int, lsn: int) -> FrameSeen | None:
+    for frame in reversed(scan.found):
+        if frame.first <= lsn <= frame.last and frame.epoch == epoch:
+            return frame
+        if frame.last < lsn and frame.count:
+            return None
+    return None

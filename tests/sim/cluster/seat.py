@@ -1,0 +1,358 @@
+"""A host's seat in a shard: what a shell does around the core's Replica, in virtual time.
+
+Recovery, then steps: messages of peers, answers of the store, jobs that were carried out, time. While it leads,
+commands go in and replies come out as on one host (runner.py has the reads and the chores). A replica that is over is
+dropped, and the shard is recovered from this disk anew.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from holdfast.core.cluster import HostId, Member, assignment_key, host_key, shard_key
+from holdfast.core.command import ArriveReply, Handover, Need, Settle
+from holdfast.core.coordination import Fetched, Settled, Transact
+from holdfast.core.errors import OutcomeUnknown
+from holdfast.core.files import Work
+from holdfast.core.heartbeat import ShardReport
+from holdfast.core.journal import Journal
+from holdfast.core.outbox import Entry
+from holdfast.core.primary import Primary
+from holdfast.core.replica import Replica
+from holdfast.core.replica_message import Message
+from holdfast.core.replica_recovery import RecoveredReplica, recover_replica
+from holdfast.core.segment_files import prepare_segment
+from holdfast.core.station import Assigned, Changed, Done, Event, Heard, Job, Output, Presence, Present, Tick
+from holdfast.core.types import Instant, Lsn, ShardId
+from tests.sim.cipher import KEY_BYTES, SimCipher, wrap
+from tests.sim.cluster.store import outcome_of
+from tests.sim.request import Request
+from tests.sim.runner import RETRY, Runner
+from tests.sim.world import MS
+
+if TYPE_CHECKING:
+    from tests.sim.cluster.node import Node, NodeProcess
+
+
+class Seat(Runner):
+    process: "NodeProcess"
+    host: "Node"
+
+    def __init__(self, process: "NodeProcess", node: "Node", shard: ShardId) -> None:
+        super().__init__(process, node, shard)
+        self.cluster = node.cluster
+        self.replica: Replica | None = None
+        self.reign = 0  # of this shard's primaries; 0: does not lead
+        self._lives = 0  # replicas so far: what was begun for an older one is void
+        self._epoch = 0
+        self._is_at_chores = False
+        self._deferred: list[Callable[[], None]] = []
+        self.time = _Time(self)  # type: ignore[assignment]
+
+    # Start, and start again
+
+    def recover(self) -> None:
+        identity = self.process.identity
+        assert identity is not None
+        work = recover_replica(self.shard, identity=identity.disk.encode(), segment_bytes=self.host.plan.segment_bytes)
+        self.process.run(self.shard, work, self._rebuilt)
+
+    def _rebuilt(self, recovered: RecoveredReplica) -> None:
+        identity, plan = self.process.identity, self.host.plan
+        assert identity is not None
+        self.cluster.checkers.rebuilt(self.host, self.shard)
+        self.world.note(f"{self.host.name} {self.shard} recovered {recovered.log.end.lsn} promise {recovered.promise}")
+        self._lives += 1
+        self.replica = Replica(
+            self.shard,
+            Member(identity.host, identity.life),
+            recovered,
+            identity=identity.disk.encode(),
+            now=self.now(),
+            segment_bytes=plan.segment_bytes,
+            reserve_bytes=plan.reserve_bytes,
+        )
+        self.journal = self.replica.log.archive  # type: ignore[assignment]
+        self._indexes.clear()
+        self._snapshot_lsn = Lsn(0)
+        self._compacted.clear()
+        self._tell_record()
+        self._tell_present()
+        self._tell_assigned()
+        if self._lives == 1:
+            self.process.call(self.world.between(0, 150 * MS), self._do_chores)
+
+    def _discard(self) -> None:
+        """The state is of no use any more. Jobs that are still under way end first: Output says so."""
+        self.replica = None
+        self.is_ready = False
+        self.reign = 0
+        self._when_quiet(self.recover)
+
+    # Steps
+
+    def now(self) -> Instant:
+        return Instant(self.host.clock.elapsed())
+
+    def step(self, event: Event) -> None:
+        if self.replica is not None:
+            self._do(self.replica.step(event, self.now(), self.host.clock.wall()))
+
+    def hear(self, sender: HostId, message: Message) -> None:
+        self.step(Heard(sender, message))
+
+    def _do(self, output: Output) -> None:
+        replica = self.replica
+        assert replica is not None
+        for host, message in output.at_once:
+            self._send(host, message)
+        if output.job is not None:
+            self._run(output.job)
+        for job in output.reads:
+            self._run(job)
+        for ask in output.store:
+            self._ask(ask)
+        self._look_at_role(replica)
+        for token, answer in output.replies:
+            self._reply(token, answer)
+        for notice in output.notices:
+            self.world.note(f"{self.host.name} {self.shard} {notice.kind.value}: {notice.text}")
+            self.world.count(f"replica: {notice.kind.value}")
+        if output.is_over:
+            self._discard()
+            return
+        if replica.primary is not None:
+            self._lead(replica.primary)
+        self._arm()
+
+    def _send(self, host: HostId, message: Message) -> None:
+        self.cluster.send(self.host, host, "hear_peer", self.shard, self.host.name, message)
+
+    def _run(self, job: Job) -> None:
+        life = self._lives
+
+        def done(value: Any) -> None:
+            for host, message in job.after:
+                self._send(host, message)
+            if life == self._lives:
+                self.step(Done(job.token, value))
+
+        if self._is_copying():
+            self._when_quiet(lambda: self.process.run(self.shard, job.work, done))
+        else:
+            self.process.run(self.shard, job.work, done)
+
+    def _ask(self, ask: Any) -> None:
+        life = self._lives
+
+        def answered(event: Settled | Fetched) -> None:
+            if life == self._lives:
+                self.step(event)
+
+        if isinstance(ask, Transact):
+            self.process.store.transact(ask.transaction, lambda done: answered(Settled(ask.token, outcome_of(done))))
+        else:
+            self.process.fetch(ask, answered)
+
+    def _arm(self) -> None:
+        """One alarm, moved only when it would ring too late."""
+        deadline = self.replica.deadline() if self.replica is not None else None
+        if deadline is None:
+            return
+        at = self.world.now + max(0, deadline - self.now())
+        if not self.world.now <= self._alarm_at <= at:
+            self._alarm_at = at
+            self.process.call(at - self.world.now, self._ring, at)
+
+    def _ring(self, at: int) -> None:
+        if at == self._alarm_at:
+            self._alarm_at = -1
+            self._count_turn()
+            self.step(Tick())
+
+    # What the store says
+
+    def changed(self, key: str) -> None:
+        if key == shard_key(self.shard):
+            self._tell_record()
+        elif key == assignment_key(self.shard):
+            self._tell_assigned()
+        elif key.startswith(("hosts/", "disks/")):
+            self._tell_present()
+
+    def _tell_record(self) -> None:
+        view = self.process.view
+        record = view.shards.get(self.shard) if view is not None else None
+        if view is not None and record is not None:
+            self.step(Changed(record, view.revision_of(shard_key(self.shard))))
+
+    def _tell_assigned(self) -> None:
+        view = self.process.view
+        assignment = view.assignments.get(self.shard) if view is not None else None
+        if assignment is not None:
+            self.step(Assigned(assignment.hosts))
+
+    def _tell_present(self) -> None:
+        view = self.process.view
+        if view is not None:
+            pairs = [(view.member(host), view.revision_of(host_key(host))) for host in view.hosts]
+            self.step(Present(tuple(Presence(member, revision) for member, revision in pairs if member is not None)))
+
+    def report(self) -> ShardReport | None:
+        return self.replica.report() if self.replica is not None else None
+
+    # Leading
+
+    def _look_at_role(self, replica: Replica) -> None:
+        primary = replica.primary
+        self.journal = replica.log.archive  # type: ignore[assignment]
+        if primary is None:
+            return
+        if not self.reign:
+            self.reign = self.cluster.account.reigns.begin(self.shard)
+            self.world.note(f"{self.host.name} {self.shard} leads, reign {self.reign}")
+            self.world.count("reigns")
+            self._is_handing = False
+            self._is_sparing = False
+            self.primary = primary
+            self._compacted_at = Lsn(0)
+        if primary.journal.epoch != self._epoch:
+            self._epoch = primary.journal.epoch
+            self.cluster.checkers.appends(self.host, self.shard, self._epoch)
+        self.is_ready = True
+
+    def _lead(self, primary: Primary) -> None:
+        for need in primary.needs():
+            self.process.run(self.shard, self._headers(need), lambda _: None)
+        if primary.shard.outboxes:
+            self._send_outgoing()
+        if primary.journal.wants_spare() and not self._is_sparing:
+            self._prepare_spare()
+
+    def _turn(self) -> None:
+        self._is_waking = False
+        self._count_turn()
+        replica, inbox, internal = self.replica, self.inbox, self._internal
+        self.inbox, self._internal = [], []
+        if replica is None or replica.primary is None:
+            for request in inbox:
+                self.process.refuse(request)
+            return
+        own, wall = self._own(), self.host.clock.wall()
+        for request in inbox:
+            request.begun, request.own_begun, request.reign = self.world.now, own, self.reign
+            self.host.witness.begun(request)
+            replica.submit(request.command, request, self.now(), wall, wait_s=request.wait_s)
+        for command, token in internal:
+            replica.submit(command, token, self.now(), wall)
+        self.step(Tick())
+
+    def _own(self) -> Instant:
+        replica = self.replica
+        leader = replica._leader if replica is not None else None
+        return leader.own if leader is not None else Instant(0)
+
+    def cancel(self, request: Request) -> None:
+        self.inbox = [each for each in self.inbox if each is not request]
+        if self.replica is not None:
+            self.replica.cancel(request)
+
+    def _reply(self, token: Any, answer: Any) -> None:
+        if isinstance(token, Request) and isinstance(answer, OutcomeUnknown):
+            self.process.forsake(token)
+        elif token is not None:
+            super()._reply(token, answer)
+
+    # Headers and spares, for the life that asked for them
+
+    def _headers(self, need: Need) -> Work[None]:
+        life = self._lives
+        found = yield from self._find_headers(need)
+        if life == self._lives and self.replica is not None:
+            self.replica.loaded(need, found.headers, found.upto)
+            self.step(Tick())
+
+    def _prepare_spare(self) -> None:
+        life = self._lives
+        journal = self._journal()
+        self._is_sparing = True
+        key = self.world.rng.randbytes(KEY_BYTES)
+        work = prepare_segment(journal.start_spare(), key=wrap(key), size=self.host.plan.segment_bytes)
+
+        def done(is_made: bool) -> None:
+            if life != self._lives:
+                return
+            self._is_sparing = False
+            journal.end_spare(SimCipher(key, self.host.seals) if is_made else None, wrap(key))
+            if is_made:
+                self.step(Tick())
+            else:
+                self._is_sparing = True
+                self.process.call(RETRY, self._spare_again, life)
+
+        self.process.run(self.shard, work, done)
+
+    def _spare_again(self, life: int) -> None:
+        if life == self._lives:
+            self._prepare_spare()
+
+    def _journal(self) -> Journal:
+        assert self.replica is not None
+        assert self.replica.primary is not None, "who leads has a journal"
+        return self.replica.primary.journal
+
+    # Chores: never while the files are being replaced
+
+    def _do_chores(self) -> None:
+        if self.replica is None or self._is_copying():
+            self._chores_done(False)
+            return
+        self._is_at_chores = True
+        self.process.run(self.shard, self._chores(), self._chores_ended)
+
+    def _chores_ended(self, is_full: bool) -> None:
+        self._is_at_chores = False
+        deferred, self._deferred = self._deferred, []
+        for action in deferred:
+            action()
+        self._chores_done(is_full)
+
+    def _is_copying(self) -> bool:
+        standby = self.replica._standby if self.replica is not None else None
+        return standby is not None and standby.catch_up is not None
+
+    def _when_quiet(self, action: Callable[[], None]) -> None:
+        """Now, or when the chores have ended."""
+        if self._is_at_chores:
+            self._deferred.append(action)
+        else:
+            action()
+
+    def _compact(self) -> Work[None]:
+        if self.reign and self.replica is not None and self.replica.primary is not None:
+            yield from super()._compact()
+
+    # Moves between shards
+
+    def _arrive(self, handover: Handover, entry: Entry) -> None:
+        target = entry.target.shard
+        self._tell_leader(target, "hear_handover", target, handover, self.shard)
+
+    def _settle(self, source: ShardId, reply: ArriveReply) -> None:
+        settle = Settle(reply.target, reply.number, reply.is_refused)
+        self._tell_leader(source, "hear_settle", source, settle)
+
+    def _tell_leader(self, shard: ShardId, action: str, *args: Any) -> None:
+        view = self.process.view
+        record = view.shards.get(shard) if view is not None else None
+        if record is not None:
+            self.cluster.send(self.host, record.primary, action, *args)
+
+
+class _Time:
+    """Cluster time as the leader counts it."""
+
+    def __init__(self, seat: Seat) -> None:
+        self._seat = seat
+
+    def now(self) -> Instant:
+        return self._seat._own()

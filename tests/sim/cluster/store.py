@@ -1,0 +1,236 @@
+"""The coordination store as hosts meet it: slow, away, of unknown outcome, restored from a backup.
+
+A call has three ends: an answer, or UNKNOWN after its time is over. Unknown may mean that the request was lost, that
+the reply was, or that it is carried out later than anybody waits for. What happens to records is core/store.py's.
+"""
+
+import copy
+from collections.abc import Callable
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from holdfast.core.coordination import Outcome
+from holdfast.core.store import Changes, Compacted, Event, LeaseGone, LeaseId, State, Transaction
+from tests.sim.cluster.wire import Wire
+from tests.sim.world import MS, SECOND, World
+
+STORE: Final = "store"
+TIMEOUT: Final = SECOND
+POLL: Final = 20 * MS  # a watch tells what is new within so long
+LATE: Final = (500 * MS, 6 * SECOND)
+
+
+class Unknown:
+    """The outcome of a call that was not answered in time."""
+
+    def __repr__(self) -> str:
+        return "unknown"
+
+
+UNKNOWN: Final = Unknown()
+
+
+def outcome_of(answer: Any) -> Outcome:
+    if answer is UNKNOWN:
+        return Outcome.UNKNOWN
+    return Outcome.DONE if answer else Outcome.REFUSED
+
+
+class StoreWeather(msgspec.Struct, frozen=True, kw_only=True):
+    latency_us: int = 2 * MS
+    request_lost: float = 0
+    reply_lost: float = 0
+    applied_late: float = 0
+
+
+class Observer(Protocol):
+    """Sees what really happens in the store, at once."""
+
+    def stored(self, before: dict[str, Any], events: tuple[Event, ...]) -> None: ...
+
+
+class Store:
+    """The service. `state` is the truth."""
+
+    def __init__(self, world: World, wire: Wire, weather: StoreWeather) -> None:
+        self.world = world
+        self.wire = wire
+        self.weather = weather
+        self.state = State()
+        self.observer: Observer | None = None
+        self.away_until = 0
+        self.slow_until = 0
+        self.is_healed = False
+        self.backup: State | None = None
+        self.calls = 0
+        self.restores = 0
+
+    @property
+    def is_away(self) -> bool:
+        return self.world.now < self.away_until
+
+    def apply(self, name: str, args: tuple[Any, ...]) -> Any:
+        """What the call does, now."""
+        state, now = self.state, self.world.now
+        self.expire()
+        if name == "transact":
+            before = {each.key: state.get(each.key) for each in args[0].writes}
+            revision = state.revision
+            try:
+                is_done = state.transact(args[0])
+            except LeaseGone:
+                return False
+            if self.observer is not None and state.revision > revision:
+                self.observer.stored(before, state.changes("", revision).events)
+            return is_done
+        if name == "get":
+            return state.get(args[0]), state.revision
+        if name == "range":
+            return state.range(args[0])
+        if name == "grant":
+            return state.grant(args[0], now)
+        assert name == "renew", name
+        return state.renew(args[0], now)
+
+    def expire(self) -> None:
+        self.state.expire(self.world.now)
+
+    # Faults
+
+    def save(self) -> None:
+        self.backup = copy.deepcopy(self.state)
+
+    def restore(self) -> None:
+        """An operator brings back an old backup, and does not know how old it is."""
+        if self.backup is not None:
+            self.state = copy.deepcopy(self.backup)
+            self.restores += 1
+
+    def heal(self) -> None:
+        self.is_healed = True
+        self.away_until = self.slow_until = 0
+
+
+class StoreClient:
+    """One machine's way to the store. `after` runs actions in the life of the process that asks."""
+
+    def __init__(self, name: str, store: Store, after: Callable[..., None]) -> None:
+        self.name = name
+        self._store = store
+        self._world = store.world
+        self._after = after
+
+    def transact(self, transaction: Transaction, on_answer: Callable[[Any], None]) -> None:
+        """True, False, or UNKNOWN."""
+        self._call("transact", (transaction,), on_answer)
+
+    def get(self, key: str, on_answer: Callable[[Any], None]) -> None:
+        self._call("get", (key,), on_answer)
+
+    def range(self, prefix: str, on_answer: Callable[[Any], None]) -> None:
+        self._call("range", (prefix,), on_answer)
+
+    def grant(self, life_us: int, on_answer: Callable[[Any], None]) -> None:
+        self._call("grant", (life_us,), on_answer)
+
+    def renew(self, lease: LeaseId, on_answer: Callable[[Any], None]) -> None:
+        self._call("renew", (lease,), on_answer)
+
+    def _call(self, name: str, args: tuple[Any, ...], on_answer: Callable[[Any], None]) -> None:
+        call = _Call(self, name, args, on_answer)
+        self._store.calls += 1
+        self._after(TIMEOUT, call.end, UNKNOWN)
+        call.depart(self._store, self._world)
+
+
+class _Call:
+    __slots__ = ("args", "client", "is_over", "name", "on_answer")
+
+    def __init__(self, client: StoreClient, name: str, args: tuple[Any, ...], on_answer: Callable[[Any], None]) -> None:
+        self.client, self.name, self.args, self.on_answer = client, name, args, on_answer
+        self.is_over = False
+
+    def depart(self, store: Store, world: World) -> None:
+        weather = store.weather
+        way = _way(store, world)
+        if not store.is_healed:
+            if world.chance(weather.request_lost):
+                world.fault("store request lost")
+                return
+            if self.name == "transact" and world.chance(weather.applied_late):
+                world.fault("store applied late")
+                way += world.between(*LATE)
+        if not store.wire.is_cut(self.client.name, STORE):
+            world.after(way, self.arrive, store, world)
+
+    def arrive(self, store: Store, world: World) -> None:
+        if store.is_away:
+            return
+        answer = store.apply(self.name, self.args)
+        if not store.is_healed and world.chance(store.weather.reply_lost):
+            world.fault("store reply lost")
+            return
+        if not store.wire.is_cut(STORE, self.client.name):
+            self.client._after(_way(store, world), self.end, answer)
+
+    def end(self, answer: Any) -> None:
+        if not self.is_over:
+            self.is_over = True
+            self.on_answer(answer)
+
+
+def _way(store: Store, world: World) -> int:
+    latency = store.weather.latency_us * (40 if world.now < store.slow_until else 1)
+    return world.between(latency // 4, latency * 3 // 4)
+
+
+class Watch:
+    """Tells one process of changes under a prefix, in order, some time after they happened."""
+
+    def __init__(
+        self,
+        client: StoreClient,
+        prefix: str,
+        *,
+        on_event: Callable[[Event], None],
+        on_revision: Callable[[int], None],
+        after: int = 0,
+    ) -> None:
+        self._client = client
+        self._store = client._store
+        self._prefix = prefix
+        self._on_event = on_event
+        self._on_revision = on_revision
+        self._seen = after
+        self._look()
+
+    def _look(self) -> None:
+        world, store = self._client._world, self._store
+        is_reached = not (
+            store.is_away or store.wire.is_cut(STORE, self._client.name) or store.wire.is_cut(self._client.name, STORE)
+        )
+        if is_reached:
+            store.expire()
+            if store.state.revision != self._seen:
+                self._tell(store)
+        self._client._after(world.between(POLL // 4, POLL), self._look)
+
+    def _tell(self, store: Store) -> None:
+        state = store.state
+        if state.revision < self._seen:  # restored: everything is read again
+            changes = _as_changes(state, self._prefix)
+        else:
+            try:
+                changes = state.changes(self._prefix, self._seen)
+            except Compacted:
+                changes = _as_changes(state, self._prefix)
+        self._seen = changes.revision
+        self._on_revision(changes.revision)
+        for event in changes.events:
+            self._on_event(event)
+
+
+def _as_changes(state: State, prefix: str) -> Changes:
+    found = state.range(prefix)
+    return Changes(tuple(Event(each.revision, each.key, each) for each in found.records), found.revision)

@@ -1,0 +1,116 @@
+"""The network between hosts, front-ends and the store: it delays, reorders, repeats, loses, and is cut, per direction.
+
+A message that was sent arrives at most `twice` times, in any order, unless the plan of this run keeps order. A stream
+(front-end to host) neither repeats nor reorders: what is lost there is lost with its connection.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import msgspec
+
+from tests.sim.world import MS, SECOND, World
+
+NEAR: Final = (60, 400)  # microseconds on a good day
+LATE: Final = 400 * MS
+
+
+class Weather(msgspec.Struct, frozen=True, kw_only=True):
+    """Probabilities for each message."""
+
+    drop: float = 0
+    twice: float = 0
+    late: float = 0  # arrives much later than those sent after it
+    is_ordered: bool = True
+
+
+class Wire:
+    def __init__(self, world: World, weather: Weather) -> None:
+        self._world = world
+        self._weather = weather
+        self._cuts: dict[tuple[str, str], int] = {}  # direction -> how many cuts hold it
+        self._last: dict[tuple[str, str], int] = {}
+        self.is_healed = False
+        self.sent = 0
+
+    def send(self, source: str, target: str, deliver: Callable[..., None], *args: Any) -> None:
+        """A message between machines. Whether it arrives is open."""
+        world, weather = self._world, self._weather
+        self.sent += 1
+        if not self.is_healed:
+            if world.chance(weather.drop):
+                world.fault("message lost")
+                return
+            if world.chance(weather.twice):
+                world.fault("message twice")
+                self._carry(source, target, world.between(*NEAR) + world.between(0, LATE), deliver, args)
+            if world.chance(weather.late):
+                world.fault("message late")
+                self._carry(source, target, world.between(*NEAR) + world.between(0, LATE), deliver, args)
+                return
+        delay = world.between(*NEAR)
+        if weather.is_ordered:
+            delay = self._in_order((source, target), delay)
+        self._carry(source, target, delay, deliver, args)
+
+    def stream(self, source: str, target: str, deliver: Callable[..., None], *args: Any) -> None:
+        """In order and once, if at all."""
+        delay = self._in_order((source, target), self._world.between(*NEAR))
+        self._carry(source, target, delay, deliver, args)
+
+    def _in_order(self, link: tuple[str, str], delay: int) -> int:
+        at = max(self._world.now + delay, self._last.get(link, 0) + 1)
+        self._last[link] = at
+        return at - self._world.now
+
+    def _carry(self, source: str, target: str, delay: int, deliver: Callable[..., None], args: tuple[Any, ...]) -> None:
+        if not self.is_cut(source, target):
+            self._world.after(delay, self._arrive, source, target, deliver, args)
+
+    def _arrive(self, source: str, target: str, deliver: Callable[..., None], args: tuple[Any, ...]) -> None:
+        if not self.is_cut(source, target):
+            deliver(*args)
+
+    # Cuts
+
+    def is_cut(self, source: str, target: str) -> bool:
+        return (source, target) in self._cuts
+
+    def cut(self, source: str, target: str) -> None:
+        """One direction. Cuts add up: each is mended on its own."""
+        self._cuts[source, target] = self._cuts.get((source, target), 0) + 1
+
+    def mend(self, source: str, target: str) -> None:
+        left = self._cuts.get((source, target), 0) - 1
+        if left > 0:
+            self._cuts[source, target] = left
+        else:
+            self._cuts.pop((source, target), None)
+
+    def cut_for(self, links: list[tuple[str, str]], length: int) -> None:
+        for source, target in links:
+            self.cut(source, target)
+        self._world.after(length, self._mend_all, links)
+
+    def _mend_all(self, links: list[tuple[str, str]]) -> None:
+        for source, target in links:
+            self.mend(source, target)
+
+    def heal(self) -> None:
+        self.is_healed = True
+        self._cuts.clear()
+
+
+def around(name: str, others: list[str], *, is_out: bool = True, is_in: bool = True) -> list[tuple[str, str]]:
+    """The links between one and all others, in one direction or both."""
+    links = [(name, other) for other in others if other != name] if is_out else []
+    return links + ([(other, name) for other in others if other != name] if is_in else [])
+
+
+def between(one: list[str], two: list[str]) -> list[tuple[str, str]]:
+    """Both directions between two parts of a network."""
+    return [link for a in one for b in two for link in ((a, b), (b, a))]
+
+
+SHORT: Final = (50 * MS, 700 * MS)
+LONG: Final = (2 * SECOND, 12 * SECOND)
