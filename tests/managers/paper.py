@@ -357,6 +357,8 @@ class PaperHost:
         if record.primary != self.name:
             if self._reaches(record.primary, shard):
                 replica.primary_heard, replica.epoch = self.world.now, max(replica.epoch, record.epoch)
+        elif Member(self.name, self.life) not in record.members:
+            replica.leads = False  # the host was meant, with the disk it had
         elif record.state is ShardState.RECOVERING and not replica.is_damaged:
             replica.leads = replica.leads or record.epoch > replica.epoch
             replica.epoch = record.epoch

@@ -131,6 +131,27 @@ BALANCE_STOP_PERCENT: Final = 5  # … to this
 IDLE_LOAD: Final = 1_000_000  # bytes per second that a shard counts for before it has carried any
 LOAD_SMOOTHING: Final = 64  # of one look's difference, this part counts: about a minute
 
+# Managers: how many
+FULL_PERMILLE: Final = 800  # a queue or a cluster as full as this is expanded …
+TARGET_PERMILLE: Final = 500  # … until it is only this full
+ROOMY_PERMILLE: Final = 400  # with one less it would still not be fuller than this: one less is enough
+LANES_MAX: Final = 64  # of one queue; a receive may have to ask each
+LANE_MESSAGES_MAX: Final = 50_000_000  # waiting in one lane: its runs and its recovery stay small
+LANE_BYTES_MAX: Final = 64 << 30  # of one lane: as much as one disk should hold of one queue
+LANE_RATE_MAX: Final = 5_000  # sends per second of one lane: a quarter of what one host can fsync and sign for
+LED_MAX: Final = 4  # shards that one host leads well: each is one fsync per turn
+EXPAND_AFTER: Final = 30 * SECOND  # so long a queue must have been full before it is expanded
+SHRINK_AFTER: Final = 10 * MINUTE  # and so long roomy before it is shrunk
+GROW_AFTER: Final = 2 * MINUTE  # the same of clusters
+LEAVE_AFTER: Final = 30 * MINUTE
+
+# Managers: clusters
+FEDERATION_INTERVAL: Final = SECOND  # how often the external manager looks at everything
+CLUSTER_SICK_AFTER: Final = 10 * SECOND  # silent or complaining so long, a cluster gets nothing new
+CLUSTER_WELL_AFTER: Final = 2 * MINUTE  # well so long, it gets its share again
+CLUSTER_FULL_PERMILLE: Final = 900  # of its disks or its time: it gets nothing new …
+CLUSTER_ROOM_PERMILLE: Final = 750  # … until it is below this
+
 # Replication
 REPLICA_BEAT: Final = SECOND // 10  # a primary says at least so often where its log ends
 REPLICA_PATIENCE: Final = 2 * SECOND  # a member that does not follow for so long is let go; no commit, no commands
