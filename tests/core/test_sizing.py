@@ -103,6 +103,8 @@ def test_a_host_can_go_when_the_others_have_room_and_it_is_the_idlest_of_the_ful
     assert advice(cluster(290, 290, 290, 290), hosts_min=3, hosts_max=9) == Shrink(HostId("h0"))
     assert advice(cluster(310, 310, 310, 310), hosts_min=3, hosts_max=9) is None
     assert advice(cluster(0, 0, 0), hosts_min=3, hosts_max=9) is None
+    assert advice(cluster(0, 0, 0, 0, led=2), hosts_min=3, hosts_max=9) == Shrink(HostId("h0"))
+    assert advice(cluster(0, 0, 0, 0, led=3), hosts_min=3, hosts_max=9) is None, "the others would lead too many"
     zoned = [HostUse(HostId("a"), "x"), HostUse(HostId("b"), "y", 5), HostUse(HostId("c"), "y", 2)]
     assert advice(zoned, hosts_min=2, hosts_max=9) == Shrink(HostId("c"))
 

@@ -178,6 +178,7 @@ class PaperHost:
         self.boot = 0
         self.life = Life(0)
         self.replicas: dict[ShardId, Replica] = {}
+        self.busy = 500
         self.told_at = 0  # when the last event of the store reaches it
         self.is_up = False
         self.paused: list[Any] | None = None  # what came in meanwhile
@@ -273,8 +274,8 @@ class PaperHost:
                 self.world.say(f"{self.name}: shard {note.shard} goes to {note.host}: {note.text}")
             case What.STUCK:
                 self.world.say(f"{self.name}: shard {note.shard} is stuck: {note.text}")
-            case What.FROZEN:
-                self.world.say(f"{self.name}: {note.text}")
+            case What.HOSTS_WANTED | What.DISMISSED | What.FROZEN:
+                self.world.say(f"{self.name}: {note.what}: {note.text}")
             case _:
                 pass  # seen by what is written
 
@@ -304,6 +305,7 @@ class PaperHost:
             self.numbers,
             tuple(self._report(shard) for shard in sorted(self.replicas) if shard in view.shards),
             manager_silence_us=self.world.now - self.manager_heard,
+            busy_permille=self.busy,
         )
         for host in audience_of(self.name, view.hosts, view.manager.host if view.manager else None):
             self.world.send(self.name, host, beat)
@@ -328,7 +330,7 @@ class PaperHost:
     def _act(self, boot: int) -> None:
         if not self._is_same(boot):
             return
-        self.world.call(50 * MS, lambda: self._act(boot))
+        self.world.call(100 * MS, lambda: self._act(boot))
         if self.paused is None:
             self._carry_out(self.manager.step(Tick(), self.world.now))
             for shard, record in sorted(self.manager.view.shards.items()):
@@ -419,7 +421,8 @@ class PaperHost:
             return
         lsn = self.replicas[shard].lsn
         for each in members:
-            self.world.hosts[each.host].replicas[shard].lsn = lsn
+            if shard in self.world.hosts[each.host].replicas:
+                self.world.hosts[each.host].replicas[shard].lsn = lsn
         ranges = (Range(epoch, tuple(members), Lsn(lsn + 1)),)
         changed = ShardRecord(epoch, self.name, tuple(members), ShardState.ACTIVE, ranges, record.min_members)
         check = Check(key, self.manager.view.revision_of(key))

@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Callable
+from typing import Final
 
 from holdfast.core.arrangement import Settings
 from holdfast.core.cluster import (
@@ -23,7 +24,7 @@ from holdfast.core.types import Lsn, ShardId
 from tests.managers.paper import PaperHost, World
 from tests.scenarios.script import Case
 
-CALM: int = 20 * SECOND  # until a new cluster has made its shards
+CALM: Final = 12 * SECOND  # until a new cluster has made its shards
 
 
 def outputs_of(case: Case) -> list[list[str]]:
@@ -54,6 +55,7 @@ class Script:
             "mend": self.mend,
             "drain": lambda name: self.write(Put(drain_key(HostId(name)), encode(Drain()))),
             "undrain": lambda name: self.write(Delete(drain_key(HostId(name)))),
+            "busy": self.busy,
             "log": self.log,
             "damage": self.damage,
             "restore": self.restore,
@@ -81,12 +83,24 @@ class Script:
 
     # making it
 
-    def cluster(self, *hosts: str, shards: str = "1", grace: str = "30", replicas: str = "3", zones: str = "") -> None:
+    def cluster(
+        self,
+        *hosts: str,
+        shards: str = "1",
+        grace: str = "30",
+        replicas: str = "3",
+        zones: str = "",
+        most: str = "0",
+    ) -> None:
         """`zones`: one letter for each host. Time begins when the shards are made."""
         per_host, wanted = -(-int(shards) // len(hosts)), int(replicas)
         self.world = World(
             Settings(
-                replicas=wanted, min_members=min(2, wanted), grace_us=int(grace) * SECOND, shards_per_host=per_host
+                replicas=wanted,
+                min_members=min(2, wanted),
+                grace_us=int(grace) * SECOND,
+                shards_per_host=per_host,
+                hosts_max=int(most),
             ),
             on_change=self.tell,
         )
@@ -114,6 +128,10 @@ class Script:
 
     def mend(self) -> None:
         self.world.mend()
+
+    def busy(self, *hosts: str, permille: str) -> None:
+        for each in hosts:
+            self.host(each).busy = int(permille)
 
     def log(self, host: str, shard: str, *, lsn: str) -> None:
         self.host(host).replicas[ShardId(int(shard))].lsn = Lsn(int(lsn))

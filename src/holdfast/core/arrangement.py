@@ -1,7 +1,8 @@
 """What the manager wants of its cluster: how many shards, who should hold and lead them, which hosts are empty.
 
     hosts, drains, heartbeats ──▶ places ──▶ placement ──▶ Assign, HandOver
-                                        └──────────────▶ Create, Emptied
+                                        ├──────────────▶ Create, Emptied
+                                        └──▶ sizing ───▶ Grow, Dismiss
 
 Laws
 - A host that is not heard gets nothing new; it keeps what it has until the grace is over, since it may come back.
@@ -22,12 +23,15 @@ from holdfast.core.heartbeat import Role
 from holdfast.core.limits import (
     BALANCE_START_PERCENT,
     BALANCE_STOP_PERCENT,
+    GROW_AFTER,
     HAND_OVER_INTERVAL,
     IDLE_LOAD,
+    LEAVE_AFTER,
     LOAD_SMOOTHING,
     MINUTE,
 )
 from holdfast.core.placement import Board, Move, Place, hand_overs, plan_moves
+from holdfast.core.sizing import Grow, HostUse, Shrink, Steady, advice
 from holdfast.core.suspicion import Hearing
 from holdfast.core.types import ShardId
 
@@ -38,6 +42,8 @@ class Settings(msgspec.Struct, frozen=True):
     shards_per_host: int = 2  # each led shard costs one fsync per turn
     grace_us: int = 5 * MINUTE  # a lost host's replicas are made anew elsewhere after this
     moves_max: int = 4  # shards with a replica on the move: copying takes disk and network from the living
+    hosts_min: int = 0  # never fewer than this, nor than `replicas`
+    hosts_max: int = 0  # 0: people decide how many hosts there are
 
 
 class Assign(msgspec.Struct, frozen=True):
@@ -55,11 +61,17 @@ class HandOver(msgspec.Struct, frozen=True):
     to: Member
 
 
+class Dismiss(msgspec.Struct, frozen=True):
+    """The cluster has more hosts than it needs: this one is drained."""
+
+    host: HostId
+
+
 class Emptied(msgspec.Struct, frozen=True):
     host: HostId
 
 
-Change = Assign | Create | HandOver | Emptied
+Change = Assign | Create | HandOver | Dismiss | Emptied | Grow
 
 
 class Arranger:
@@ -72,6 +84,7 @@ class Arranger:
         self._absent_since: dict[HostId, int] = {}
         self._loads: dict[ShardId, int] = {}
         self._is_balancing = False
+        self._steady = Steady()
         self._hand_over_at = 0
 
     def arrange(
@@ -92,6 +105,9 @@ class Arranger:
         for host, drain in view.drains.items():
             if not drain.is_done and _is_empty(host, view):
                 yield Emptied(host)
+        advised = self._advise(view, hearing, places, now=now)
+        if advised is not None:
+            yield advised
 
     # who is there
 
@@ -165,6 +181,25 @@ class Arranger:
             if tuple(hosts) != tuple(layout[shard]) or shard not in view.assignments:
                 yield Assign(shard, tuple(hosts))
 
+    # hosts
+
+    def _advise(
+        self, view: ClusterView, hearing: Hearing, places: dict[HostId, Place], *, now: int
+    ) -> Grow | Dismiss | None:
+        """A host more or less, if the reason has held for long. Then it must hold anew: a host takes its time to come,
+        and to be emptied."""
+        least, most = max(self.settings.hosts_min, self.settings.replicas), self.settings.hosts_max
+        uses = [_use_of(each, view, hearing) for each in places.values() if each.accepts]
+        said = advice(uses, hosts_min=least, hosts_max=most) if most else None
+        is_leaving = any(not each.is_done for each in view.drains.values())
+        grows = self._steady.holds(Grow, isinstance(said, Grow), now=now, for_us=GROW_AFTER)
+        leaves = self._steady.holds(Shrink, isinstance(said, Shrink) and not is_leaving, now=now, for_us=LEAVE_AFTER)
+        if grows or leaves:
+            self._steady = Steady()
+        if isinstance(said, Shrink):
+            return Dismiss(said.host) if leaves else None
+        return said if grows else None
+
     # primaries
 
     def _hand_over(
@@ -222,6 +257,15 @@ def _fit_to_lead(
 
 def _must_go(primary: HostId, shard: ShardId, view: ClusterView) -> bool:
     return primary not in view.assignments[shard].hosts or primary in view.drains
+
+
+def _use_of(place: Place, view: ClusterView, hearing: Hearing) -> HostUse:
+    beat = hearing.beat_of(place.host)
+    led = sum(each.primary == place.host for each in view.shards.values())
+    if beat is None:
+        return HostUse(place.host, place.zone, led=led)
+    disk = (beat.disk_bytes - beat.disk_bytes_free) * 1000 // max(1, beat.disk_bytes)
+    return HostUse(place.host, place.zone, beat.busy_permille, disk, led)
 
 
 def _is_settled(host: HostId, view: ClusterView, hearing: Hearing) -> bool:

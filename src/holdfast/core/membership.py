@@ -21,7 +21,7 @@ from enum import StrEnum
 
 import msgspec
 
-from holdfast.core.arrangement import Arranger, Assign, Create, Emptied, HandOver, Settings
+from holdfast.core.arrangement import Arranger, Assign, Create, Dismiss, Emptied, HandOver, Settings
 from holdfast.core.cluster import (
     MANAGER_KEY,
     Assignment,
@@ -52,6 +52,7 @@ from holdfast.core.limits import (
     THINK_INTERVAL,
 )
 from holdfast.core.office import Office
+from holdfast.core.sizing import Grow
 from holdfast.core.store import Check, LeaseId, Put, Transaction, Write
 from holdfast.core.suspicion import PATIENCE, Hearing, Trouble, candidates_of, trouble_of
 from holdfast.core.types import Epoch, ShardId
@@ -86,6 +87,8 @@ class What(StrEnum):
     CREATED = "created"
     HAND_OVER = "hand-over"
     DRAINED = "drained"
+    DISMISSED = "dismissed"
+    HOSTS_WANTED = "hosts wanted"
 
 
 class Note(msgspec.Struct, frozen=True):
@@ -102,6 +105,7 @@ class Output(msgspec.Struct, frozen=True):
     fetches: Sequence[Fetch] = ()
     notes: Sequence[Note] = ()
     needs_load: bool = False  # a Loaded is wanted, of a read that begins after this
+    wanted_hosts: int = 0  # so many more; whoever can start hosts may do it. Drained ones may be stopped (drains/…)
 
 
 class _Tries(msgspec.Struct):
@@ -129,6 +133,7 @@ class Manager:
         self._arranger = Arranger(settings)
         self._notes: list[Note] = []
         self._needs_load = False
+        self._wanted_hosts = 0
         self._woken = now
         self._think_at = now
         self._arrange_at = now
@@ -181,8 +186,8 @@ class Manager:
         self._woken = now
 
     def _output(self) -> Output:
-        output = Output(self._desk.transacts, self._desk.fetches, self._notes, self._needs_load)
-        self._needs_load = False
+        output = Output(self._desk.transacts, self._desk.fetches, self._notes, self._needs_load, self._wanted_hosts)
+        self._needs_load, self._wanted_hosts = False, 0
         self._desk.transacts, self._desk.fetches, self._notes = [], [], []
         return output
 
@@ -328,9 +333,18 @@ class Manager:
                         self._note(What.HAND_OVER, "it should be led elsewhere", shard=shard, host=member.host)
                         self._appoint(shard, member, now)
                 case Emptied(host):
-                    if self._desk.is_free(drain_key(host)):
-                        self._note(What.DRAINED, f"{host} holds nothing any more", host=host)
-                        self._write(drain_key(host), (Put(drain_key(host), encode(Drain(is_done=True))),), now=now)
+                    self._drain(host, What.DRAINED, f"{host} holds nothing any more", is_done=True, now=now)
+                case Dismiss(host):
+                    self._drain(host, What.DISMISSED, f"{host} can be done without", is_done=False, now=now)
+                case Grow(count):
+                    self._wanted_hosts = count
+                    self._note(What.HOSTS_WANTED, f"{count} more")
+
+    def _drain(self, host: HostId, what: What, text: str, *, is_done: bool, now: int) -> None:
+        key = drain_key(host)
+        if self._desk.is_free(key):
+            self._note(what, text, host=host)
+            self._write(key, (Put(key, encode(Drain(is_done))),), now=now)
 
     def _assign(self, shard: ShardId, hosts: tuple[HostId, ...], now: int) -> None:
         key = assignment_key(shard)

@@ -130,13 +130,15 @@ def shards_for(
 
 
 def pressure(hosts: Sequence[HostUse]) -> int:
-    """Permille, of whatever is scarcest on average: the loop's time, the disk, shards that can be led well."""
-    count = len(hosts)
-    return max(
-        sum(each.busy_permille for each in hosts) // count,
-        sum(each.disk_permille for each in hosts) // count,
-        sum(each.led for each in hosts) * 1000 // (count * LED_MAX),
-    )
+    """Permille, of what is scarcer on average: the loop's time or the disk."""
+    busy = sum(each.busy_permille for each in hosts)
+    disk = sum(each.disk_permille for each in hosts)
+    return max(busy, disk) // len(hosts)
+
+
+def _crowding(hosts: Sequence[HostUse], count: int) -> int:
+    """Permille of the shards that so many hosts would lead well."""
+    return sum(each.led for each in hosts) * 1000 // (count * LED_MAX)
 
 
 def advice(hosts: Sequence[HostUse], *, hosts_min: int, hosts_max: int) -> Grow | Shrink | None:
@@ -144,13 +146,13 @@ def advice(hosts: Sequence[HostUse], *, hosts_min: int, hosts_max: int) -> Grow 
     count = len(hosts)
     if count < hosts_min:
         return Grow(hosts_min - count)
-    now = pressure(hosts)
+    now = max(pressure(hosts), _crowding(hosts, count))
     if now >= FULL_PERMILLE:
         wanted = min(-(-count * now // TARGET_PERMILLE), 2 * count, hosts_max)
         return Grow(wanted - count) if wanted > count else None
-    if count > hosts_min and now * count // (count - 1) < ROOMY_PERMILLE:
-        return Shrink(_dispensable(hosts))
-    return None
+    if count == hosts_min or _crowding(hosts, count - 1) >= FULL_PERMILLE:
+        return None
+    return Shrink(_dispensable(hosts)) if pressure(hosts) * count // (count - 1) < ROOMY_PERMILLE else None
 
 
 def _dispensable(hosts: Sequence[HostUse]) -> HostId:
