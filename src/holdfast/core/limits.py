@@ -114,9 +114,7 @@ RESIGN_AFTER: Final = 2 * SECOND  # a manager that hears less than half of the h
 # Managers: fail-over
 NOT_LEADING_PATIENCE: Final = SECOND  # a primary that lives and does not lead has this long to find its way
 RECOVERY_PATIENCE: Final = 10 * SECOND  # a candidate has this long to make sure of everything; doubled at each try
-STALL_PATIENCE: Final = (
-    6 * SECOND
-)  # a shard that commits nothing though something waits: three times a primary's patience
+STALL_PATIENCE: Final = 6 * SECOND  # a shard that commits nothing though something waits; a primary's patience is 2 s
 FAIL_OVER_BACKOFF: Final = SECOND // 2  # between tries for one shard, doubled at each
 FAIL_OVER_BACKOFF_MAX: Final = 8 * SECOND
 FAILED_MEMORY: Final = 5 * MINUTE  # nothing is handed to a host so soon after it failed to take something over
