@@ -15,10 +15,11 @@ MUTANTS ?= 4
 TESTERS ?= 4  # processes of tests; many of them wait for servers
 FUZZ ?= 1000000
 FUZZ_SEED ?= holdfast
+MODEL ?=
 CUTS ?= 100
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-spark setup-compat run test check fmt static unit sim sim-timed mutants cuts fuzz \
+.PHONY: help setup setup-spark setup-compat run test check fmt static unit sim sim-timed mutants model cuts fuzz \
 	bench bench-quick bench-peers bench-core bench-pipeline \
 	test-spark test-spark-full lock lock-spark
 
@@ -101,6 +102,9 @@ sim: setup ## simulate SEEDS seeds, beginning with FIRST
 
 mutants: setup ## weaken the core in every listed way; the simulator has to notice each
 	$(BIN)/python -m tests.sim.mutants
+
+model: setup ## search the replication protocol itself, and each of its weakenings; MODEL=--help tells what else
+	$(BIN)/python -m tests.model $(MODEL)
 
 cuts: setup ## cut the power of a real server under load, CUTS times
 	$(BIN)/python -m tests.process.cuts --cuts $(CUTS)
