@@ -77,6 +77,8 @@ class MemoryLog:
         self._open, self._under_way = None, Lsn(self.next_lsn - 1)
         return (Sync("log"),)
 
+    is_replicated = False
+
     @property
     def committed(self) -> Lsn:
         return self.durable

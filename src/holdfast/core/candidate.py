@@ -24,7 +24,7 @@ Laws
 from collections.abc import Callable
 from enum import Enum
 
-from holdfast.core.cluster import HostId, Member, Range, ShardRecord, succeed
+from holdfast.core.cluster import HostId, LossRecord, Member, Range, ShardRecord, encode, loss_key, succeed
 from holdfast.core.files import Work
 from holdfast.core.limits import FENCE_WAIT, FENCE_WAIT_LONG, LEVEL_WAIT, REPLICA_BEAT
 from holdfast.core.proposal import Proposal
@@ -34,7 +34,8 @@ from holdfast.core.segment import parse_stem, segment_path
 from holdfast.core.segment_files import Position, SegmentReader
 from holdfast.core.standby import Standby
 from holdfast.core.station import NoticeKind, Station
-from holdfast.core.types import Epoch, Instant
+from holdfast.core.store import Put
+from holdfast.core.types import Epoch, Instant, Lsn
 
 
 class Phase(Enum):
@@ -235,10 +236,21 @@ class Candidate:
             self._station,
             record,
             guards=guards,
+            notes=self._doubts(end.lsn),
             on_done=lambda: self._on_active(record),
             on_lost=lambda: self._withdraw("somebody else has changed the record"),
             on_void=self._again,
         )
+
+    def _doubts(self, end: Lsn) -> tuple[Put, ...]:
+        """Asynchronous queues may have answered for more than this log has, unless every member has shown its log."""
+        is_complete = len(self._answers) == len(self._others)
+        if self._open is None or is_complete or not self._standby.log.has_async:
+            return ()
+        text = f"asynchronous queues may have lost what followed lsn {end} in epoch {self._open.epoch}"
+        self._station.notice(NoticeKind.DOUBT, text, first=end + 1)
+        doubt = LossRecord(self._open.epoch, end)
+        return (Put(loss_key(self._station.shard, doubt.epoch), encode(doubt)),)
 
     def _again(self) -> None:
         """A new member is not what it was when it became level."""

@@ -6,6 +6,7 @@
     assignments/{shard}  which hosts the manager wants to hold the shard; the shard's primary works towards it
     drains/{host}        an operator wants the host empty; never leased, so a restart does not undo it
     manager              who manages the cluster now; leased
+    losses/{shard}/…     what a fail-over has lost of asynchronous queues: an upper bound, and what a host had
 
 Laws
 - A member is a host with the life of its disk: a host that comes back with another disk is not that member.
@@ -22,7 +23,7 @@ from typing import NewType
 
 import msgspec
 
-from holdfast.core.limits import RANGES_MAX
+from holdfast.core.limits import ASYNC_LAG, RANGES_MAX, UNCOMMITTED_BYTES_MAX
 from holdfast.core.types import Epoch, Lsn, ShardId
 
 HostId = NewType("HostId", str)
@@ -97,6 +98,16 @@ class ManagerRecord(msgspec.Struct, frozen=True):
     boot: int
 
 
+class LossRecord(msgspec.Struct, frozen=True):
+    """What asynchronous queues may have lost: records behind `after` that the primary of `epoch` had answered for."""
+
+    epoch: Epoch
+    after: Lsn
+    last: Lsn | None = None  # None: unknown; then at most `bytes_max` of log and `lag_max_us` of time
+    bytes_max: int = UNCOMMITTED_BYTES_MAX
+    lag_max_us: int = ASYNC_LAG
+
+
 MANAGER_KEY = "manager"
 
 
@@ -133,11 +144,16 @@ def assignment_key(shard: ShardId) -> str:
     return f"assignments/{shard}"
 
 
+def loss_key(shard: ShardId, epoch: Epoch, host: HostId | None = None) -> str:
+    """Of the bound that a fail-over notes, or of what `host` was found to have had when it came back."""
+    return f"losses/{shard}/{epoch:08x}" + (f"/{host}" if host is not None else "")
+
+
 def drain_key(host: HostId) -> str:
     return f"drains/{host}"
 
 
-def encode(record: HostRecord | DiskRecord | ShardRecord | Assignment | Drain | ManagerRecord) -> bytes:
+def encode(record: HostRecord | DiskRecord | ShardRecord | Assignment | Drain | ManagerRecord | LossRecord) -> bytes:
     return msgspec.json.encode(record)
 
 
@@ -159,6 +175,10 @@ def decode_assignment(value: bytes) -> Assignment:
 
 def decode_drain(value: bytes) -> Drain:
     return msgspec.json.decode(value, type=Drain)
+
+
+def decode_loss(value: bytes) -> LossRecord:
+    return msgspec.json.decode(value, type=LossRecord)
 
 
 def decode_manager(value: bytes) -> ManagerRecord:

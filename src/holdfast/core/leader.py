@@ -21,6 +21,7 @@ from holdfast.core.errors import NotPrimary, Overloaded
 from holdfast.core.files import Work, Write, perform
 from holdfast.core.journal import Journal
 from holdfast.core.limits import (
+    ASYNC_LAG,
     HELD_MAX,
     REPLICA_BEAT,
     REPLICA_PATIENCE,
@@ -86,7 +87,7 @@ class Leader:
     # Commands
 
     def submit(self, command: Command, token: Any, wait_s: int) -> None:
-        if self._is_refused(token):
+        if self._is_refused(command, token):
             return
         if self.is_closed:
             self._held.append((token, lambda: self.submit(command, token, wait_s)))
@@ -94,7 +95,7 @@ class Leader:
         self.primary.submit(command, token, self.own, self._station.wall, wait_s=wait_s)
 
     def submit_all(self, commands: Sequence[Command], token: Any) -> None:
-        if self._is_refused(token, len(commands)):
+        if commands and self._is_refused(commands[0], token, len(commands)):
             return
         if self.is_closed:
             self._held.append((token, lambda: self.submit_all(commands, token)))
@@ -117,11 +118,12 @@ class Leader:
         """No frame can be made now; commands wait."""
         return self.changes.is_paused or self.journal.is_waiting
 
-    def _is_refused(self, token: Any, count: int = 0) -> bool:
+    def _is_refused(self, command: Command, token: Any, count: int = 0) -> bool:
         """Too much is not committed, or for too long, or too many wait."""
         roll = self.roll
         is_full = roll.unacked_bytes >= UNCOMMITTED_BYTES_MAX or len(self._held) >= HELD_MAX
-        if not is_full and roll.stall(self._station.now) < REPLICA_PATIENCE:
+        stall = roll.stall(self._station.now)
+        if not is_full and (stall < ASYNC_LAG or (stall < REPLICA_PATIENCE and not self.primary.is_async(command))):
             return False
         refusals: list[Outcome] = [Overloaded() for _ in range(count)]
         self._station.out.replies.append((token, refusals if count else Overloaded()))

@@ -131,7 +131,8 @@ class Primary:
         if waiting:
             self._wait(_Several(token, outcomes), commands, waiting)
         else:
-            self._bound.append((self.shard.lsn, token, outcomes))
+            bound = self._bound_local if commands and self.is_async(commands[0]) else self._bound
+            bound.append((self.shard.lsn, token, outcomes))
         return outcomes
 
     def _wait(self, several: _Several, commands: Sequence[Command], waiting: list[tuple[int, Need]]) -> None:
@@ -151,14 +152,15 @@ class Primary:
         elif wait_s and isinstance(command, Receive | Watch) and _is_empty(answer):
             self._park(command, token, wait_s)
         else:
-            self._reply(token, answer, is_local=isinstance(command, Receive | Watch) and self._is_local(command))
+            self._reply(token, answer, is_local=self._is_local(command))
 
     def _execute(self, command: Command) -> Answer | HoldfastError | Need:
         try:
             if not self.is_sure and type(command) is Receive:
                 raise Unsure
             self._check_room(command)
-            decided = self.shard.decide(command, self.committed)
+            committed = self._handed_out(command) if self.journal.is_replicated else self.journal.committed
+            decided = self.shard.decide(command, committed)
         except HoldfastError as refusal:
             return refusal
         if isinstance(decided, Need):
@@ -184,10 +186,22 @@ class Primary:
         if not has_room:
             raise NoRoom
 
-    def _is_local(self, command: Receive | Watch) -> bool:
+    def _is_local(self, command: Command) -> bool:
         """FIFO and at-most-once receives must survive a fail-over, so they wait for every member; others do not."""
+        if not isinstance(command, Receive | Watch):
+            return self.is_async(command)
         lane = self.shard.lanes.get(command.lane)
-        return lane is not None and not (lane.is_fifo or lane.config.at_most_once)
+        is_weak = lane is not None and not (lane.is_fifo or lane.config.at_most_once)
+        return is_weak or self.is_async(command)
+
+    def is_async(self, command: Command) -> bool:
+        """Of a lane with members that its replies do not wait for."""
+        lane = self.shard.lanes.get(getattr(command, "lane", LaneId(0))) if self.journal.is_replicated else None
+        return lane is not None and lane.config.is_async
+
+    def _handed_out(self, command: Command) -> Lsn:
+        """Messages up to here may be."""
+        return self.journal.durable if self.is_async(command) else self.journal.committed
 
     def _reply(self, token: Any, answer: Answer | HoldfastError, *, is_local: bool = False) -> None:
         if token is None:
@@ -252,7 +266,7 @@ class Primary:
             return False
         if _is_empty(answer):
             lane = self.shard.lanes[waiter.command.lane]
-            if lane.count and lane.newest > self.committed:
+            if lane.count and lane.newest > self._handed_out(waiter.command):
                 self.shard.stirred[waiter.command.lane] = None  # look again when that is committed
             return False
         self._finish(waiter, answer)

@@ -31,17 +31,18 @@ class Proposal:
         record: ShardRecord,
         *,
         guards: tuple[Check, ...] = (),
+        notes: tuple[Put, ...] = (),
         on_done: Callable[[], None],
         on_lost: Callable[[], None],
         on_void: Callable[[], None],
     ) -> None:
-        """Compares with the record that the station knows."""
+        """Compares with the record that the station knows; `notes` are written together with it."""
         self.record = record
         self._station = station
         self._base = station.revision
         key = shard_key(station.shard)
         checks = (Check(key, self._base), *guards)
-        self._transaction = Transaction(checks, (Put(key, encode(record)),))
+        self._transaction = Transaction(checks, (Put(key, encode(record)), *notes))
         self._on_done, self._on_lost, self._on_void = on_done, on_lost, on_void
         self._is_over = False
         self._round = 0  # answers to earlier questions are ignored

@@ -96,6 +96,11 @@ class ReplicaLog(Archive):
         return parse_stem(self.end.stem)[0] if self.end.stem else Epoch(0)
 
     @property
+    def has_async(self) -> bool:
+        """Is any lane replicated asynchronously? O(lanes)."""
+        return any(lane.config.is_async for lane in self.state.lanes.values())
+
+    @property
     def is_suspect(self) -> bool:
         """A torn tail was cut off that may have been acknowledged, and no later epoch has begun in this log."""
         return self._torn > 0 and self._torn >= self.epoch

@@ -15,12 +15,13 @@ Laws
 """
 
 from holdfast.core.catch_up import CatchUp
-from holdfast.core.cluster import HostId
+from holdfast.core.cluster import HostId, LossRecord, encode, loss_key
 from holdfast.core.files import Work, perform
 from holdfast.core.limits import AHEAD_MAX, PULL_AFTER
 from holdfast.core.replica_log import ReplicaLog
 from holdfast.core.replica_message import NOWHERE, Ack, Append, Chunk, Cut, Place, Pull, Restart
 from holdfast.core.station import NoticeKind, Post, Station
+from holdfast.core.store import Put, Transaction
 from holdfast.core.types import Instant, Lsn
 
 
@@ -123,8 +124,7 @@ class Standby:
         if place is None:
             self.pull(sender, is_lost=True)
             return
-        lost = f"lsn {place.lsn + 1}–{log.end.lsn} were never committed and are in quarantine"
-        self._station.notice(NoticeKind.TRUNCATED, lost, first=place.lsn + 1, last=log.end.lsn)
+        self._note_loss(place)
         self._is_cutting = True
 
         def begin() -> tuple[Work[None], tuple[Post, ...]]:
@@ -135,6 +135,16 @@ class Standby:
             self.pull(sender)
 
         self._station.enqueue(begin, done)
+
+    def _note_loss(self, place: Place) -> None:
+        """Nobody was told of what is cut off, except by asynchronous queues: those get to know what it was."""
+        station, end = self._station, self.log.end
+        lost = f"lsn {place.lsn + 1}–{end.lsn} were never committed and are in quarantine"
+        station.notice(NoticeKind.TRUNCATED, lost, first=place.lsn + 1, last=end.lsn)
+        if self.log.has_async and end.lsn > place.lsn:
+            loss = LossRecord(self.log.epoch, place.lsn, last=end.lsn)
+            note = Put(loss_key(station.shard, loss.epoch, station.me.host), encode(loss))
+            station.transact(Transaction((), (note,)), lambda _: None)
 
     def restart(self, sender: HostId, message: Restart) -> None:
         self._meet(sender)

@@ -75,6 +75,7 @@ class LaneConfig(msgspec.Struct, frozen=True, gc=False):
     overflow_to_dead_letter: bool = False  # beyond the limits: dead-letter instead of refusing
     time_to_live_s: int = 0  # default of messages that bring none; 0: none
     is_strict: bool = True  # keep AWS's waiting rules
+    is_async: bool = False  # replies wait for the primary's disk only; a fail-over may lose what lags behind
 
 
 class Header(msgspec.Struct, frozen=True, gc=False):
