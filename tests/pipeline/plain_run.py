@@ -1,4 +1,4 @@
-"""A program: takes segments over into the ledger as a run does, with the same plan, files and commit, but without Spark.
+"""A program: takes segments over into the ledger as a run does, with the same plan, files and commit, without Spark.
 
     python -m tests.pipeline.plain_run SPOOL LEDGER
 

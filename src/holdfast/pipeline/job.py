@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 import msgspec
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
@@ -72,11 +73,11 @@ class Job:
             options["rows"] = str(rows_expected)
         try:
             rows.write.format(table_sink.FORMAT).options(**options).mode("append").save()
-        except PySparkException as problem:
+        except (PySparkException, Py4JError) as problem:
             raise translate(problem) from problem
 
 
-def translate(problem: PySparkException) -> LedgerError:
+def translate(problem: Exception) -> LedgerError:
     """Spark wraps an error of a worker in pages of traces; the last line that names one of ours is what happened."""
     lines = [line.strip() for line in str(problem).splitlines()]
     for line in reversed(lines):

@@ -1,0 +1,34 @@
+"""A program: one run, in a JVM of its own.
+
+    python -m tests.pipeline.on_spark.one_run SPOOL LEDGER [MASTER or sc://REMOTE]
+
+Tests kill its processes at fault points (HOLDFAST_FAILPOINT), or all of them at any time, and start it again.
+"""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from holdfast.pipeline.publish import billing
+from holdfast.pipeline.run import Ledger
+from holdfast.spark.session import session
+from tests.pipeline.emitter import DAY, T0
+from tests.pipeline.on_spark.conftest import QUICK
+
+
+def main(spool: Path, root: Path, where: str = "local[2]") -> None:
+    def started() -> Any:
+        return session(remote=where) if where.startswith("sc://") else session(master=where, settings=QUICK)
+
+    ledger = Ledger(root, spool, session=started, records=billing.records, now_us=now_us)
+    print(msgspec.json.encode(ledger.once()).decode())
+
+
+def now_us() -> int:
+    return T0 + 30 * DAY
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]), *sys.argv[3:])
