@@ -16,6 +16,7 @@ from holdfast.cli.main import app
 from holdfast.usage import places, schema, segment
 from tests.process.server import Running, running
 
+ATTRIBUTE = {"kind": {"DataType": "String", "StringValue": "order"}}
 HIDE = """
 import importlib.util
 
@@ -177,6 +178,39 @@ def test_an_audit_says_who_did_what_and_never_what_was_sent(tmp_path: Path) -> N
     written = b"".join(path.read_bytes() for path in (data / "usage").rglob("*") if path.is_file())
     assert b"the body" not in written
     assert b"tag value" not in written
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_a_consumers_reason_is_with_the_message_wherever_it_goes(tmp_path: Path, workers: str) -> None:
+    policy = json.dumps({"deadLetterTargetArn": "arn:aws:sqs:us-east-1:000000000000:dead", "maxReceiveCount": "2"})
+    asked = ["Holdfast.FailureReason", "Holdfast.DeadLetterCause"]
+    said = ["ValueError%3A no such order %E2%82%AC+1", "a second\tone " + "x" * 2000]
+    with running(tmp_path / "data", "--workers", workers) as server, server.client() as sqs:
+        dead = sqs.create_queue(QueueName="dead")["QueueUrl"]
+        url = sqs.create_queue(QueueName="orders", Attributes={"RedrivePolicy": policy})["QueueUrl"]
+        sqs.send_message(QueueUrl=url, MessageBody='say "no"', MessageAttributes=ATTRIBUTE)
+        headers = {"X-Holdfast-Reason": ""}
+        for event in ("ChangeMessageVisibility", "ChangeMessageVisibilityBatch"):
+            sqs.meta.events.register(f"before-call.sqs.{event}", lambda params, **_: params["headers"].update(headers))
+        (first,) = sqs.receive_message(QueueUrl=url, MessageSystemAttributeNames=asked)["Messages"]
+        headers["X-Holdfast-Reason"] = said[0]
+        sqs.change_message_visibility(QueueUrl=url, ReceiptHandle=first["ReceiptHandle"], VisibilityTimeout=0)
+        (second,) = sqs.receive_message(QueueUrl=url, MessageSystemAttributeNames=asked)["Messages"]
+        headers["X-Holdfast-Reason"] = said[1]
+        entry = {"Id": "a", "ReceiptHandle": second["ReceiptHandle"], "VisibilityTimeout": 0}
+        assert sqs.change_message_visibility_batch(QueueUrl=url, Entries=[entry])["Successful"]
+        sqs.receive_message(QueueUrl=url)
+        (third,) = sqs.receive_message(
+            QueueUrl=dead, WaitTimeSeconds=5, MessageSystemAttributeNames=asked, MessageAttributeNames=["All"]
+        )["Messages"]
+        server.stop()
+    assert "Attributes" not in first
+    assert second["Attributes"] == {"Holdfast.FailureReason": "ValueError: no such order €+1"}
+    cut = ("a second one " + "x" * 2000)[:1024]
+    assert third["Attributes"] == {"Holdfast.FailureReason": cut, "Holdfast.DeadLetterCause": "MaxReceiveCount"}
+    assert (third["Body"], third["MessageAttributes"]) == ('say "no"', ATTRIBUTE)
+    (letter,) = rows(tmp_path / "data", schema.DEAD_LETTER)
+    assert (letter["reason"], letter["receives"]) == (cut, 2)
 
 
 def test_dead_letters_and_nothing_else_when_usage_is_off(tmp_path: Path) -> None:

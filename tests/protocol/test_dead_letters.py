@@ -1,12 +1,14 @@
-"""RedrivePolicy and RedriveAllowPolicy: what is accepted and what is said when it is not."""
+"""RedrivePolicy and RedriveAllowPolicy: what is accepted and what is said when it is not. And consumers' reasons."""
 
 import json
 
+import msgspec
 import pytest
 
 from holdfast.core.errors import HoldfastError, InvalidAttributeValue, InvalidParameterValue
 from holdfast.core.types import Kind, LaneConfig
-from holdfast.protocol import attributes, dead_letters
+from holdfast.protocol import attributes, content, dead_letters
+from holdfast.protocol.dead_letters import failure_reason
 
 ARN = "arn:aws:sqs:us-east-1:000000000000:dead"
 SOURCE = "arn:aws:sqs:us-east-1:000000000000:jobs"
@@ -149,3 +151,30 @@ def test_a_dead_letter_queue_must_allow_its_source() -> None:
 def test_an_empty_text_takes_a_policy_away() -> None:
     for name in ("RedrivePolicy", "RedriveAllowPolicy", "Policy"):
         assert attributes.merge({name: "{}"}, attributes.check({name: ""}, is_fifo=False)) == {}
+
+
+def test_a_consumers_reason_is_one_line_of_bounded_length() -> None:
+    assert failure_reason(b"timeout after 30 s, 100% sure + certain") == "timeout after 30 s, 100% sure + certain"
+    assert failure_reason("naïve".encode()) == failure_reason(b"na%C3%AFve") == "naïve"
+    assert failure_reason(b"first%0A second\tthird%00") == "first second third?"
+    assert failure_reason(b"%FF") == "\ufffd"
+    assert failure_reason(b"x" * 5000) == "x" * 1024
+    assert failure_reason(b" ") == ""
+
+
+def test_content_keeps_everything_when_a_reason_is_added() -> None:
+    extras = content.Extras("group", "id", "trace", "md5", b"{}")
+    for given in (content.NO_EXTRAS, extras):
+        stored = content.pack(b"body", "0" * 32, sender=b"ann", extras=given)
+        held = content.unpack(content.with_reason(content.with_reason(stored, "first"), "second"))
+        assert held == msgspec.structs.replace(
+            content.unpack(stored), extras=msgspec.structs.replace(given, reason="second")
+        )
+    old = msgspec.msgpack.encode(["group", "id", "trace", "md5", b"{}"])
+    assert content.unpack(content.pack(b"b", "0" * 32, sender=b"") + old).extras == extras
+
+
+def test_the_body_is_shown_as_it_was_sent() -> None:
+    for body in ("plain", 'say "no"\n', "\\"):
+        stored = content.pack(msgspec.json.encode(body)[1:-1], "0" * 32, sender=b"")
+        assert content.text(content.unpack(stored)) == body.encode()

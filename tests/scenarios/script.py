@@ -11,8 +11,9 @@ from holdfast.core import command as c
 from holdfast.core import receipt as receipts
 from holdfast.core.dedup import group_of
 from holdfast.core.errors import HoldfastError
+from holdfast.core.handle import held
 from holdfast.core.limits import SECOND, SEQUENCE_BASE
-from holdfast.core.record import NO_DIGEST, Message, Sent
+from holdfast.core.record import NO_DIGEST, Message, Sent, copy_of
 from holdfast.core.types import (
     Address,
     Cause,
@@ -389,12 +390,24 @@ class Script:
         queue = self.on(words)
         receipt = receipts.decode(self.handles[words.plain[0]], KEY, lane=queue.lane)
         command = c.ChangeVisibility(queue.lane, receipt, words.number("timeout"), request_of(words))
+        if words.has("reason"):
+            command = self.with_reason(command, queue, words.text("reason"))
 
         def show(script: Script, asked: Asked, _: Any) -> list[str]:
             lease = script.world.node(asked.queue.shard).shard.lanes[queue.lane].leases[receipt.seq]
             return [f"hidden until {seconds(lease.until)}" if command.timeout_s else "visible"]
 
         return self.ask(words, command, show)
+
+    def with_reason(self, command: c.ChangeVisibility, queue: Queue, reason: str) -> c.ChangeVisibility:
+        """As a shell does it: here the reason just follows the body."""
+        header = held(self.world.node(queue.shard).shard.lanes[queue.lane], command.receipt)
+        if header is None:
+            return command
+        message = self.message_at(queue, header)
+        stored = message.content.partition(b"!")[0] + b"!" + reason.encode()
+        rewritten = copy_of(header, msgspec.structs.replace(message, content=stored))
+        return msgspec.structs.replace(command, rewritten=rewritten)
 
     def cancel(self, words: Words) -> list[str]:
         label = words.plain[0]

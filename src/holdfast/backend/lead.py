@@ -13,12 +13,14 @@ from pathlib import Path
 
 from holdfast.backend.disk import Disk
 from holdfast.backend.letters import Reader, places
+from holdfast.backend.reasons import Reasons
 from holdfast.backend.writer import Writer
 from holdfast.core.archive import Found
 from holdfast.core.command import (
     Accepted,
     Arrive,
     ArriveReply,
+    ChangeVisibility,
     Command,
     Delivery,
     Handover,
@@ -56,6 +58,7 @@ class Lead:
         self._cache = reader.cache
         self._writer = writer
         self._disk = Disk(root, open_max=2)  # the segment that grows, and the next
+        self._reasons = Reasons(primary, reader)
         self.on_turn: Callable[[], None] | None = None
         self._hand_over = hand_over
         self._on_dead_letter = on_dead_letter
@@ -72,6 +75,9 @@ class Lead:
     # commands
 
     def submit(self, command: Command, call: Call | None, wait_s: int = 0) -> None:
+        if type(command) is ChangeVisibility and command.reason:
+            self._reasons.attach([command], lambda ready: self.submit(ready[0], call, wait_s))
+            return
         if not self._own:
             self._begin_turn()
         journal = self.primary.journal
@@ -84,6 +90,9 @@ class Lead:
             self._cache.put(lsn, Letter(command.content, self.primary.shard.wall))
 
     def submit_all(self, commands: Sequence[Command], call: Call) -> None:
+        if type(commands[0]) is ChangeVisibility and commands[0].reason:
+            self._reasons.attach(commands, lambda ready: self.submit_all(ready, call))
+            return
         if not self._own:
             self._begin_turn()
         first = self.primary.journal.next_lsn

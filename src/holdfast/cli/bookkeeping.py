@@ -132,7 +132,7 @@ class Books:
                 receives.cause_text(handover.cause),
                 handover.count,
                 handover.size,
-                "",
+                stored.extras.reason,
                 usage.shape(content.text(stored)),
             ),
         )

@@ -60,10 +60,15 @@ class Delete(msgspec.Struct, frozen=True, gc=False):
 
 
 class ChangeVisibility(msgspec.Struct, frozen=True, gc=False):
+    """`reason`: why the consumer gives the message back. It is kept with the message, which is therefore written once
+    more: the shell, which can read it, puts it into `rewritten`."""
+
     lane: LaneId
     receipt: Receipt
     timeout_s: int
     request: Request | None = None
+    reason: str = ""
+    rewritten: Moved | None = None
 
 
 class Purge(msgspec.Struct, frozen=True, gc=False):

@@ -32,6 +32,13 @@ def decide_delete(
     return _delete_unseen(lane, receipt, found)
 
 
+def held(lane: Lane, receipt: Receipt) -> Header | None:
+    """The message that a receipt was given for, if it was not deleted and is not gone."""
+    lease = lane.leases.get(receipt.seq)
+    is_same = lease is not None and (lease.epoch, lease.lsn) == (receipt.epoch, receipt.lsn)
+    return lease.header(receipt.seq) if lease is not None and is_same else None
+
+
 def decide_change(lane: Lane, command: ChangeVisibility, moment: Moment) -> tuple[tuple[Record, ...], Done]:
     receipt, timeout_s = command.receipt, command.timeout_s
     lease = lane.leases.get(receipt.seq)
@@ -50,7 +57,10 @@ def decide_change(lane: Lane, command: ChangeVisibility, moment: Moment) -> tupl
         )
     until = on_grid(moment.now + timeout_s * SECOND) if timeout_s else Instant(0)
     request = command.request.id if command.request is not None else b""
-    return (Changed(lane.lane, receipt.seq, until, request),), DONE
+    changed = Changed(lane.lane, receipt.seq, until, request)
+    if command.rewritten is None or command.rewritten.header.at != lease.at:
+        return (changed,), DONE
+    return (command.rewritten, changed), DONE
 
 
 def _check_identity(receipt: Receipt, epoch: int, lsn: int) -> None:

@@ -240,6 +240,14 @@ Record = (
 )
 
 
+def copy_of(header: Header, message: Message) -> Moved:
+    """A second copy of a message, which takes the place of the first."""
+    cause, message_id = Cause.NONE, NO_DIGEST
+    if not isinstance(message, Sent):
+        cause, message_id = message.cause, message.message_id
+    return Moved(message.lane, header, cause, message.wall, message_id, message.content)
+
+
 def header_of(message: Message, epoch: Epoch, lsn: Lsn, now: Instant) -> Header:
     """What the core keeps of a message record that stands at (epoch, lsn) in a frame stamped `now`."""
     if type(message) is Sent:

@@ -24,14 +24,13 @@ from holdfast.core.receive import candidates, put_away_if_due
 from holdfast.core.record import (
     NO_DIGEST,
     Arrived,
-    Moved,
     Record,
     Refused,
     Returned,
-    Sent,
     Settled,
     TaskEnded,
     TaskStarted,
+    copy_of,
 )
 from holdfast.core.task import CANCELLED, CANCELLING, COMPLETED, FAILED, RUNNING, Task, owner_of
 from holdfast.core.types import Cause, Group, Header, LaneId, Seq, ShardId, unpack_address
@@ -182,8 +181,5 @@ def decide_compact(command: Compact, is_alive: Callable[[LaneId, Header], bool])
     moved: list[Record] = []
     for header, message in command.messages:
         if is_alive(message.lane, header):
-            cause, message_id = Cause.NONE, NO_DIGEST
-            if not isinstance(message, Sent):
-                cause, message_id = message.cause, message.message_id
-            moved.append(Moved(message.lane, header, cause, message.wall, message_id, message.content))
+            moved.append(copy_of(header, message))
     return tuple(moved), DONE

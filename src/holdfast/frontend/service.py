@@ -25,7 +25,7 @@ from holdfast.frontend.forward import (
 )
 from holdfast.frontend.locate import Directory, Queue
 from holdfast.frontend.trail import AuditedTally, Trail
-from holdfast.protocol import actions, batches, messages, receives
+from holdfast.protocol import actions, batches, dead_letters, messages, receives
 from holdfast.protocol.actions import UnknownOperation, required
 from holdfast.protocol.json import Failure
 from holdfast.runtime.metrics import UNKNOWN, Meter
@@ -34,6 +34,7 @@ from holdfast.runtime.rpc import Backend, Call
 Handler = Callable[[Any, Exchange], None]
 MakeMissing = Callable[[Any, Exchange, Callable[[], None]], bool]  # True: the last is called when the queue is there
 _TRACE = b"x-amzn-trace-id"
+_REASON = b"x-holdfast-reason"
 
 
 class Service:
@@ -178,7 +179,9 @@ class Service:
         handle = required(request.receipt_handle, "ReceiptHandle")
         return Delete(queue.lane, receipt.decode(handle, self._receipt_key, lane=queue.lane))
 
-    def _change_of(self, request: actions.ChangeMessageVisibility | actions.ChangeEntry, queue: Queue) -> Command:
+    def _change_of(
+        self, request: actions.ChangeMessageVisibility | actions.ChangeEntry, queue: Queue, reason: str
+    ) -> Command:
         handle, timeout_s = required(request.receipt_handle, "ReceiptHandle"), request.visibility_timeout
         if timeout_s is None:
             raise MissingParameter("The request must contain the parameter VisibilityTimeout.")
@@ -187,7 +190,8 @@ class Service:
                 f"Value {timeout_s} for parameter VisibilityTimeout is invalid. Reason: VisibilityTimeout must be "
                 "an integer between 0 and 43200."
             )
-        return ChangeVisibility(queue.lane, receipt.decode(handle, self._receipt_key, lane=queue.lane), timeout_s)
+        given = receipt.decode(handle, self._receipt_key, lane=queue.lane)
+        return ChangeVisibility(queue.lane, given, timeout_s, reason=reason)
 
     def _delete(self, request: actions.DeleteMessage, exchange: Exchange) -> None:
         queue = self._queue(request.queue_url, exchange)
@@ -195,7 +199,7 @@ class Service:
 
     def _change(self, request: actions.ChangeMessageVisibility, exchange: Exchange) -> None:
         queue = self._queue(request.queue_url, exchange)
-        self._backend.submit(queue.shard, self._change_of(request, queue), PlainCall(exchange))
+        self._backend.submit(queue.shard, self._change_of(request, queue, _reason(exchange)), PlainCall(exchange))
 
     def _delete_batch(self, request: actions.DeleteMessageBatch, exchange: Exchange) -> None:
         queue = self._queue(request.queue_url, exchange)
@@ -205,7 +209,8 @@ class Service:
     def _change_batch(self, request: actions.ChangeMessageVisibilityBatch, exchange: Exchange) -> None:
         queue = self._queue(request.queue_url, exchange)
         entries = batches.check(request.entries, "ChangeMessageVisibilityBatch")
-        self._submit_batch(exchange, queue, entries, self._change_of)
+        reason = _reason(exchange)
+        self._submit_batch(exchange, queue, entries, lambda entry, queue: self._change_of(entry, queue, reason))
 
     def _submit_batch(
         self,
@@ -225,3 +230,9 @@ class Service:
             else:
                 names.append(name)
         self._submit_all(queue, commands, BatchCall(exchange, names, refused))
+
+
+def _reason(exchange: Exchange) -> str:
+    """Why the consumer gives messages back, if it says so."""
+    header = exchange.headers.get(_REASON)
+    return dead_letters.failure_reason(header) if header else ""

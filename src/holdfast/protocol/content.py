@@ -4,7 +4,8 @@
 
 The body is stored as the inside of a JSON string, escaped, so that a receive in the JSON dialect copies it. `extras`
 is absent, or a msgpack array: message group id, deduplication id, trace header, MD5 of the message attributes, the
-attributes as one JSON object. Law: unpack(pack(…)) gives the same fields; another version is refused with ValueError.
+attributes as one JSON object, a consumer's reason; those at the end may be missing. Law: unpack(pack(…)) gives the same
+fields; another version is refused with ValueError.
 """
 
 import struct
@@ -23,6 +24,7 @@ class Extras(msgspec.Struct, frozen=True, array_like=True, gc=False):
     trace_header: str = ""
     attributes_md5: str = ""
     attributes: bytes = b""  # a JSON object: name -> value, as ReceiveMessage returns it
+    reason: str = ""  # why the consumer that gave it back last could not use it
 
 
 class Content(msgspec.Struct, frozen=True, gc=False):
@@ -41,6 +43,13 @@ def pack(body: bytes, body_md5: str, *, sender: bytes, extras: Extras = NO_EXTRA
     """`body` is already escaped."""
     head = _HEAD.pack(VERSION, len(sender), len(body), body_md5.encode()) + sender
     return head + body if extras is NO_EXTRAS else b"".join((head, body, _encode(extras)))
+
+
+def with_reason(stored: bytes, reason: str) -> bytes:
+    """The same content, with what a consumer said of it."""
+    held = unpack(stored)
+    extras = msgspec.structs.replace(held.extras, reason=reason)
+    return pack(held.body, held.body_md5.decode(), sender=held.sender, extras=extras)
 
 
 def text(content: Content) -> bytes:

@@ -1,14 +1,17 @@
 """The policies about dead letters: where a queue's go (RedrivePolicy), and whose a queue takes (RedriveAllowPolicy).
+And what consumers say about messages that they could not use.
 
 Both are kept as they were given. An allow policy is asked when a source names its target, not for messages on the way.
 """
 
 import json
+import re
 from typing import Any
 
 import msgspec
 
 from holdfast.core.access import owner_of
+from holdfast.core.canonical import decode
 from holdfast.core.errors import HoldfastError, InvalidAttributeValue, InvalidParameterValue
 from holdfast.core.types import Kind, LaneConfig
 
@@ -17,7 +20,18 @@ SOURCES_MAX = 10  # sourceQueueArns
 
 _REDRIVE_MEMBERS = ("maxReceiveCount", "deadLetterTargetArn")
 _ALLOW_MEMBERS = ("redrivePermission", "sourceQueueArns")
+_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _PERMISSIONS = ("allowAll", "denyAll", "byQueue")
+
+
+REASON_CHARS_MAX = 1024  # of what a consumer says about a failure; the rest is cut off
+
+
+def failure_reason(header: bytes) -> str:
+    """What X-Holdfast-Reason says: UTF-8, percent-encoded where a header cannot carry it. It becomes one line; what XML
+    cannot carry becomes a question mark."""
+    text = _NOT_XML.sub("?", decode(header.replace(b"+", b"%2B")).decode("utf-8", "replace"))
+    return " ".join(text.split())[:REASON_CHARS_MAX]
 
 
 class RedrivePolicy(msgspec.Struct, frozen=True, gc=False):

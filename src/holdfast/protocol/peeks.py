@@ -74,6 +74,8 @@ def _show(message: Seen, origin: Origin) -> dict[str, Any]:
     del shown["Attributes"]["ApproximateFirstReceiveTimestamp"]  # not known without a receive
     if cause := receives.cause_text(handed.cause):
         shown["Cause"] = cause
+    if stored.extras.reason:
+        shown["FailureReason"] = stored.extras.reason
     if stored.extras.attributes:
         shown["MessageAttributes"] = _decode(stored.extras.attributes)
     return shown

@@ -19,9 +19,11 @@ from holdfast.protocol.messages import check_identifier, wrong_kind
 
 _SYSTEM = frozenset(
     "All SenderId SentTimestamp ApproximateReceiveCount ApproximateFirstReceiveTimestamp SequenceNumber "
-    "MessageDeduplicationId MessageGroupId AWSTraceHeader DeadLetterQueueSourceArn Holdfast.DeadLetterCause".split()
+    "MessageDeduplicationId MessageGroupId AWSTraceHeader DeadLetterQueueSourceArn Holdfast.DeadLetterCause "
+    "Holdfast.FailureReason".split()
 )
 _CAUSE = "Holdfast.DeadLetterCause"  # an extension, so it is returned only when it is named
+_REASON = "Holdfast.FailureReason"  # another one
 _CAUSES = {
     Cause.RECEIVES: "MaxReceiveCount",
     Cause.TARGET_GONE: "TargetGone",
@@ -144,6 +146,8 @@ def _show_attributes(
             shown = {each: shown[each] for each in wanted.system if each in shown}
         if _CAUSE in wanted.system and (cause := cause_text(message.cause)):
             shown[_CAUSE] = cause
+        if _REASON in wanted.system and stored.extras.reason:
+            shown[_REASON] = stored.extras.reason
         if shown:
             parts.append(b',"Attributes":' + encode(shown))
 
