@@ -20,7 +20,7 @@ CUTS ?= 100
 
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-spark setup-compat run test check fmt static unit sim sim-timed mutants model cuts fuzz \
-	bench bench-quick bench-peers bench-core bench-pipeline \
+	bench bench-quick bench-peers bench-core bench-pipeline pipeline-demo \
 	test-spark test-spark-full lock lock-spark
 
 help: ## list the targets
@@ -64,6 +64,9 @@ setup-compat: setup # foreign clients, each in its own environment in the user's
 
 run: setup ## serve SQS on 127.0.0.1:9324, messages in ./data
 	$(BIN)/holdfast serve --data ./data --listen 127.0.0.1:9324
+
+pipeline-demo: setup-spark ## a made-up day through the pipeline: usage, bills, alerts; prints the path of its page
+	$(SPARK)/holdfast pipeline demo
 
 check: static ## everything quick: format, lint, types, imports, unit tests beside a minute of simulation
 	$(MAKE) --no-print-directory -j2 unit sim-timed

@@ -16,6 +16,7 @@ from holdfast.cli import (
     env,
     flags,
     keys,
+    pipeline,
     queues,
     transfer,
     usage,
@@ -35,6 +36,7 @@ app.add_typer(keys.app, name="key")
 app.add_typer(users.app, name="user")
 app.add_typer(configs.app, name="config")
 app.add_typer(usage.app, name="usage")
+app.add_typer(pipeline.app, name="pipeline")
 app.command()(flags.serve)
 app.command()(env.env)
 app.command(context_settings=aws.PASS_ON)(aws.aws)

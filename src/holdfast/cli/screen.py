@@ -8,13 +8,22 @@ import contextlib
 import json
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
 import typer
 from rich.cells import cell_len
 from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 from rich.table import Table
 from rich.text import Text
 
@@ -115,6 +124,22 @@ def progress(what: str, total: int | None, *, is_bytes: bool = False) -> Iterato
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(what, total=total)
         yield lambda count: bar.advance(task, count)
+
+
+@contextlib.contextmanager
+def steps(what: str, total: int | None = None) -> Iterator[Callable[[str], None]]:
+    """For work of few long steps: what is being done, and for how long, on a terminal's standard error."""
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=total)
+
+        def step(name: str) -> None:
+            bar.update(task, description=f"{what}: {name}", advance=1)
+
+        yield step
 
 
 def confirm(name: str, *, yes: str | None, what: str) -> None:

@@ -16,6 +16,8 @@ from typing import Any
 
 import msgspec
 
+from holdfast.ledger.errors import LedgerError
+
 FORMAT = 1
 DEFAULT = Path(__file__).parent / "rates.toml"
 
@@ -27,7 +29,7 @@ STANDARD, FIFO = "requests-standard", "requests-fifo"
 SKUS = (STANDARD, FIFO)
 
 
-class RatesError(Exception):
+class RatesError(LedgerError):
     """The file cannot be used; says where, and what to write instead."""
 
 

@@ -5,7 +5,6 @@ The second node is restarted after its outage, so that it has two epochs.
 
 import datetime
 from collections import defaultdict
-from collections.abc import Callable
 from pathlib import Path
 
 from holdfast.pipeline.demo import scenario, traffic
@@ -17,21 +16,19 @@ RESTART_HOUR = 10  # of the second node: the first whole hour of its second epoc
 HOUR_US = 3_600_000_000
 
 
-def write(root: Path, day: datetime.date, *, seed: int = 1, progress: Callable[[int], None] | None = None) -> int:
-    """Answers how many rows were written."""
-    hours: dict[tuple[str, str, int], list[traffic.Row]] = defaultdict(list)
-    for each in traffic.day(day, seed=seed):
-        hours[each.kind, each.node, each.minute // 60].append(each.row)
+def write(root: Path, day: datetime.date, *, seed: int = 1, hours: range = range(HOURS)) -> int:
+    """Answers how many rows were written. Hours that are left out are heartbeats."""
+    counted: dict[tuple[str, str, int], list[traffic.Row]] = defaultdict(list)
+    for each in traffic.day(day, seed=seed, hours=hours):
+        counted[each.kind, each.node, each.minute // 60].append(each.row)
     midnight = datetime.datetime(day.year, day.month, day.day, tzinfo=datetime.UTC)
     zero = int(midnight.timestamp()) * 1_000_000
     count = 0
     for kind in schema.KINDS:
         for node in scenario.NODES:
-            rows = [sorted(hours[kind, node, hour]) for hour in range(HOURS)]
+            rows = [sorted(counted[kind, node, hour]) for hour in range(HOURS)]
             _write_node(root, kind, node, rows=rows, zero=zero)
             count += sum(map(len, rows))
-            if progress is not None:
-                progress(1)
     return count
 
 

@@ -40,7 +40,12 @@ class Calls(NamedTuple):
     empty: int = 0
 
 
-def day(start: datetime.date, *, seed: int = 1) -> Iterator[Counted]:
+def day(start: datetime.date, *, seed: int = 1, hours: range = range(24)) -> Iterator[Counted]:
+    """Of a whole day, or what is counted in some of its hours; the others have happened all the same."""
+    return (each for each in _whole_day(start, seed) if each.minute // 60 in hours)
+
+
+def _whole_day(start: datetime.date, seed: int) -> Iterator[Counted]:
     midnight = datetime.datetime(start.year, start.month, start.day, tzinfo=datetime.UTC)
     zero = int(midnight.timestamp()) * 1_000_000
     for number, queue in enumerate(scenario.QUEUES):
@@ -101,11 +106,12 @@ class _Life:
             own = _part(calls, share) if node == NODES[0] else _rest(calls, _part(calls, 0.52))
             is_led = node == self._home == NODES[1]
             is_out = is_led and scenario.OUTAGE[0] <= minute < scenario.OUTAGE[1]
-            failed = int(own.requests * scenario.OUTAGE_FAILS) if is_out else 0
-            if failed:
-                yield self._meter(minute, node, Calls(calls.action, failed, 0, 0), outcome="failed")
-            if own.requests > failed:
-                yield self._meter(minute, node, own._replace(requests=own.requests - failed), is_slow=is_out)
+            well = _part(own, 1 - scenario.OUTAGE_FAILS) if is_out else own
+            if own.requests > well.requests:
+                failed = Calls(calls.action, own.requests - well.requests, 0, 0)
+                yield self._meter(minute, node, failed, outcome="failed")
+            if well.requests:
+                yield self._meter(minute, node, well, is_slow=is_out)
             if self._is_throttled(minute) and calls.action.startswith("Send"):
                 yield self._meter(minute, node, Calls(calls.action, own.requests // 9, 0, 0), outcome="throttled")
 

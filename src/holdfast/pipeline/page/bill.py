@@ -69,7 +69,7 @@ def _corrections(tables: Tables) -> Grid:
     rows = [row for row in tables.of("billing_usage") if row["record_type"] != "ORIGINAL"]
     lines = [
         [
-            parts.text(words.moment(row["start"])),
+            parts.when(row["start"]),
             parts.text(row["account"]),
             parts.text(row["queue"]),
             parts.text(row["record_type"].lower()),

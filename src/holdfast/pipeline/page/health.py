@@ -59,7 +59,7 @@ def section(tables: Tables) -> Section:
         return Section("levels", "Service levels", "No call was counted.")
     missed = sum(1 for own in parts.grouped(rows, _queue).values() if _budget(own) < 0)
     lead = (
-        f"{missed} of {len(parts.grouped(rows, _queue))} queues have used up their error budget, so far."
+        f"{missed} of {words.some(len(parts.grouped(rows, _queue)), 'queue')} used up their error budget, so far."
         if missed
         else "Every queue is within its error budget."
     )

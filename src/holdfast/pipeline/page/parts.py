@@ -74,6 +74,10 @@ def text(value: object, note: str = "") -> Cell:
     return Cell(value if isinstance(value, Markup) else str(value), note=note)
 
 
+def when(value: datetime.datetime) -> Cell:
+    return Cell(Markup("<time>{}</time>").format(words.moment(value)))
+
+
 def number(value: str, note: str = "") -> Cell:
     return Cell(value, is_number=True, note=note)
 

@@ -27,7 +27,10 @@ def tile(tables: Tables) -> Tile:
     died = sums(tables.of(FLOW), "dead_lettered")
     new = sum(1 for row in tables.of(CAUSES) if row["is_new"])
     return Tile(
-        "messages that died", words.count(died), f"{new} new causes" if new else "no new cause", "warn" if new else ""
+        "messages that died",
+        words.count(died),
+        words.some(new, "new cause") if new else "no new cause",
+        "warn" if new else "",
     )
 
 
@@ -78,7 +81,7 @@ def advice_text(code: str, rows: Sequence[Row]) -> str:
 def causes(tables: Tables) -> Section:
     rows = sorted(tables.of(CAUSES), key=lambda row: (-row["count"], row["fingerprint"]))
     count = sums(rows, "count")
-    lead = f"{words.count(count)} messages died of {len(rows)} causes." if rows else "No message died."
+    lead = f"{words.some(count, 'message')} died of {words.some(len(rows), 'cause')}." if rows else "No message died."
     lines = [
         [
             parts.text(_cause(row), "examples: " + ", ".join(row["examples"])),
@@ -86,8 +89,8 @@ def causes(tables: Tables) -> Section:
             parts.count(row["count"]),
             parts.text(charts.bar(f"{words.percent(row['share'])} of the account's dead letters", row["share"])),
             parts.text(charts.spark("dead letters per hour of the last day", row["trend"], colour=1)),
-            parts.text(words.moment(row["first_seen"])),
-            parts.text(words.moment(row["last_seen"])),
+            parts.when(row["first_seen"]),
+            parts.when(row["last_seen"]),
         ]
         for row in rows
     ]
@@ -120,7 +123,11 @@ def capacity(tables: Tables) -> Section:
     ]
     full = [row for row in tables.of(FORECAST) if row["status"] == "UNDER_PROVISIONED"]
     noisy = [row["queue"] for row in tables.of(HOT) if row["is_noisy"]]
-    lead = f"{len(full)} queues run into a limit soon." if full else "No queue runs into a limit within three days."
+    lead = (
+        f"{words.some(len(full), 'queue runs', 'queues run')} into a limit soon."
+        if full
+        else "No queue runs into a limit within three days."
+    )
     if noisy:
         lead += f" More than half of all calls of an hour were for one queue: {', '.join(noisy)}."
     return Section("capacity", "Capacity", lead, [], [_forecast(rows), _hot(tables.of(HOT))])

@@ -31,7 +31,10 @@ def points(tables: Tables) -> list[Point]:
         if row["status"] == "UNDER_PROVISIONED"
     ]
     advised = parts.grouped([row for row in tables.of("queue_flow") if row["advice"]], lambda row: str(row["advice"]))
-    found += [Point("saving", "", queues.advice_text(code, own), _where(own)) for code, own in advised.items()]
+    found += [
+        Point("notice" if code == "ADD_CONSUMERS" else "saving", "", queues.advice_text(code, own), _where(own))
+        for code, own in advised.items()
+    ]
     return sorted(found, key=lambda point: (ORDER.index(point.severity), point.when, point.where))
 
 
@@ -54,18 +57,19 @@ def tile(tables: Tables) -> Tile:
         return Tile("ledger", "not checked", "holdfast pipeline check", "warn")
     if wrong:
         return Tile("ledger", f"{len(wrong)} wrong", "see below", "bad")
-    return Tile("ledger", "balanced", f"{len(checks)} checks hold", "good")
+    return Tile("ledger", "balanced", f"{words.some(len(checks), 'check holds', 'checks hold')}", "good")
 
 
 def audit(tables: Tables) -> Section:
     rows = sorted(tables.of(AUDIT), key=lambda row: (row["time"], row["uid"]), reverse=True)
     refused = sum(1 for row in rows if row["status_id"] != 1)
-    lead = f"{words.count(len(rows))} management actions, {words.count(refused)} of them refused."
+    lead = f"{words.some(len(rows), 'management action')}, {words.count(refused)} of them refused."
     if digests := sorted(tables.of(DIGEST), key=lambda row: row["number"]):
-        lead += f" {len(digests)} files are sealed in a chain that ends with {digests[-1]['digest'][:16]}…"
+        sealed = words.some(len(digests), "file is", "files are")
+        lead += f" {sealed} sealed in a chain that ends with {digests[-1]['digest'][:16]}…"
     lines = [
         [
-            parts.text(words.moment(row["time"])),
+            parts.when(row["time"]),
             parts.text(row["account"]),
             parts.text(row["principal"].rpartition("/")[2], row["principal"]),
             parts.text(row["action"]),

@@ -55,15 +55,26 @@ def page(tables: Tables, *, made_at: datetime.datetime, run_id: str, version: st
     return written
 
 
+def price_notes(tables: Tables) -> list[str]:
+    """Whose prices these are."""
+    issuers = sorted({str(row["InvoiceIssuerName"]) for row in tables.of("focus_cost")})
+    if not issuers:
+        return []
+    return [
+        f"Prices of {', '.join(issuers)}, from its rates file. SQS's are its public list prices for requests "
+        "(US East, N. Virginia), without data transfer."
+    ]
+
+
 def files(tables: Tables) -> Iterator[tuple[str, str]]:
     """Names and contents, beside the page."""
     for name, rows in sorted(tables.rows.items()):
         if rows:
-            yield f"{name}.csv", _csv(rows)
-            yield f"{name}.json", json.dumps([_plain(row) for row in rows], indent=1, ensure_ascii=False) + "\n"
+            yield f"{name}.csv", table_csv(rows)
+            yield f"{name}.json", json.dumps([plain(row) for row in rows], indent=1, ensure_ascii=False) + "\n"
 
 
-def _csv(rows: Sequence[Row]) -> str:
+def table_csv(rows: Sequence[Row]) -> str:
     written = io.StringIO()
     writer = csv.DictWriter(written, list(rows[0]), lineterminator="\n")
     writer.writeheader()
@@ -73,17 +84,17 @@ def _csv(rows: Sequence[Row]) -> str:
 
 
 def _text(value: Any) -> Any:
-    plain = _plain(value)
-    return json.dumps(plain, ensure_ascii=False) if isinstance(plain, list | dict) else plain
+    said = plain(value)
+    return json.dumps(said, ensure_ascii=False) if isinstance(said, list | dict) else said
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """Exact: decimals as text with all their digits, instants in UTC."""
     match value:
         case Mapping():
-            return {str(name): _plain(each) for name, each in value.items()}
+            return {str(name): plain(each) for name, each in value.items()}
         case list() | tuple():
-            return [_plain(each) for each in value]
+            return [plain(each) for each in value]
         case Decimal():
             return f"{value:f}"
         case datetime.datetime():

@@ -6,6 +6,11 @@ from decimal import ROUND_HALF_UP, Decimal
 CENT = Decimal("0.01")
 
 
+def some(count_of: int, what: str, more: str = "") -> str:
+    """1 queue, 2 queues."""
+    return f"{count_of:,} {what if count_of == 1 else more or what + 's'}"
+
+
 def count(value: float) -> str:
     return f"{value:,.0f}"
 

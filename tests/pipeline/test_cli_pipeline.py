@@ -1,0 +1,88 @@
+"""Pipeline commands that cannot do what they are asked say why and what to do, in one line, without a JVM."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from holdfast.cli import toolbox
+from holdfast.cli.connect import Mistake
+from holdfast.cli.main import app
+from holdfast.ledger import lock
+
+
+def told(*words: str) -> tuple[int, str]:
+    done = CliRunner().invoke(app, ["pipeline", *words])
+    return done.exit_code, done.stderr.strip()
+
+
+def test_nothing_of_the_extra_is_imported_before_a_command_needs_it() -> None:
+    heavy = "{'pyspark', 'pyarrow', 'deltalake', 'jinja2', 'pandas'}"
+    program = f"import sys, holdfast.cli.main, holdfast.cli.serve; print(sorted({heavy} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+@pytest.fixture
+def without_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+
+
+@pytest.mark.usefixtures("without_java")
+def test_a_missing_java_is_named_when_a_session_is_needed() -> None:
+    with pytest.raises(Mistake, match="Java 17 or later"):
+        toolbox.workshop().start_session(toolbox.LOCAL, lambda _: None)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("once", "--usage", "/nowhere"), "/nowhere is no folder"),
+        (("once", "--rates", "/none.toml"), "no rates at /none.toml"),
+        (("bill",), "has no costs yet. Make them: holdfast pipeline once"),
+        (("report",), "has no reports yet. Make them: holdfast pipeline once"),
+        (("report", "--day", "15.11.2026"), "is no day. Write it as 2026-11-15."),
+        (("bill", "--month", "November"), "is no month. Write it as 2026-11."),
+        (("show", "report.bills"), "there is no table report.bills"),
+        (("show", "report.alert"), "Did you mean report.alerts?"),
+        (("backfill", "--begin", "yesterday", "--end", "2026-11-15"), "'yesterday' is no time"),
+    ],
+)
+def test_a_mistake_is_one_line_that_says_what_to_do(words: tuple[str, ...], said: str, tmp_path: Path) -> None:
+    code, text = told(*words, "--data", str(tmp_path))
+    assert code == 2
+    assert said in text
+    assert "\n" not in text
+
+
+def test_two_runs_at_once_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "usage").mkdir()
+    with lock.only_run(tmp_path / "ledger"):
+        code, text = told("once", "--data", str(tmp_path))
+    assert code == 2
+    assert "another run" in text
+
+
+def test_a_demo_does_not_write_into_another_one(tmp_path: Path) -> None:
+    (tmp_path / "ledger").mkdir()
+    code, text = told("demo", "--out", str(tmp_path))
+    assert code == 2
+    assert "holds a demo already" in text
+
+
+@pytest.mark.usefixtures("without_java")
+def test_doctor_names_what_is_missing(tmp_path: Path) -> None:
+    done = CliRunner().invoke(app, ["pipeline", "doctor", "--data", str(tmp_path)])
+    assert done.exit_code == 1
+    assert "Spark needs Java 17 or later" in done.stdout
+    assert "usage is not there" in done.stdout
+
+
+def test_an_empty_ledger_lists_its_tables_and_has_an_empty_chain(tmp_path: Path) -> None:
+    listed = CliRunner().invoke(app, ["pipeline", "show", "--data", str(tmp_path)])
+    assert "report.focus_cost" in listed.stdout
+    verified = CliRunner().invoke(app, ["pipeline", "audit", "verify", "--data", str(tmp_path)])
+    assert verified.stdout == "0 files, 0 problems; last digest none\n"
