@@ -9,6 +9,8 @@ Laws
   it, so an older copy of a disk stands out. A copy made and put back within one start is not noticed.
 - Only a transaction that was DONE counts. After UNKNOWN the next number is tried, so that two copies of one disk that
   start at once never share a number; the one that comes second gets a new id.
+- What the store says of the host with its old disk goes in the transaction that registers the new one: a configuration
+  that was asked for with the old one compares it, and comes too late from that moment on.
 - A new id means an empty disk: what lies on it belongs to somebody who is gone. It is set aside unread, durably, before
   the disk has its new id: otherwise the next start would take it for its own.
 - A store that is younger than what this disk has seen was restored from a backup: nobody enrols, an operator decides.
@@ -21,11 +23,11 @@ from typing import Any, Final, TypeVar
 import google_crc32c
 import msgspec
 
-from holdfast.core.cluster import DiskId, DiskRecord, HostId, Life, decode_disk, disk_key, encode
+from holdfast.core.cluster import DiskId, DiskRecord, HostId, Life, decode_disk, disk_key, encode, host_key
 from holdfast.core.coordination import Fetch, Fetched, Outcome, Transact
 from holdfast.core.errors import CorruptLog
 from holdfast.core.files import FileOp, List, Read, Work, replace
-from holdfast.core.store import Check, Put, Record, Transaction
+from holdfast.core.store import Check, Delete, Put, Record, Transaction
 
 # identity: magic 8 bytes | version u32 | length u32 | JSON | CRC-32C of all before
 IDENTITY: Final = "identity"
@@ -116,7 +118,7 @@ class _Desk:
         """The record of the new disk, whoever's transaction made it: nobody else knows its name."""
         while (record := (yield from self._fetch(fresh))) is None:
             empty = DiskRecord(host, Life(0), last_boot=0, pending_boot=0)
-            yield from self._put(fresh, empty, revision=0)
+            yield from self._put(fresh, empty, revision=0, and_then=(Delete(host_key(host)),))
         return record
 
     def raise_boot(self, held: Identity) -> Talk[Identity | None]:
@@ -153,12 +155,13 @@ class _Desk:
         self.revision = fetched.revision
         return fetched.record
 
-    def _put(self, disk: DiskId, record: DiskRecord, *, revision: int) -> Talk[Outcome]:
+    def _put(
+        self, disk: DiskId, record: DiskRecord, *, revision: int, and_then: tuple[Delete, ...] = ()
+    ) -> Talk[Outcome]:
         self._tokens += 1
         key = disk_key(disk)
-        outcome: Outcome = yield Transact(
-            self._tokens, Transaction((Check(key, revision),), (Put(key, encode(record)),))
-        )
+        writes: tuple[Put | Delete, ...] = (Put(key, encode(record)), *and_then)
+        outcome: Outcome = yield Transact(self._tokens, Transaction((Check(key, revision),), writes))
         return outcome
 
 
