@@ -140,3 +140,16 @@ def test_a_retry_of_unknown_age_is_refused_where_the_table_does_not_reach() -> N
         except OutcomeUnknown:
             continue
         raise AssertionError(f"a retry of age {age} would be carried out")
+
+
+def test_a_repeated_receive_of_a_group_keeps_its_order_also_with_messages_that_came_back() -> None:
+    one = OneShard()
+    one.configure(LaneConfig(kind=Kind.FIFO, is_strict=False))
+    for body in ("a", "b", "c"):
+        one.do(c.Send(LANE, body.encode(), body.encode(), 1, "g", body))
+    assert [each.header.seq for each in one.do(c.Receive(LANE, 1, 5)).messages] == [1]
+    one.advance(6)
+    receive = c.Receive(LANE, 3, 5, request=c.Request(bytes(16)))
+    first, again = one.do(receive), one.do(receive)
+    assert [each.header.seq for each in first.messages] == [1, 2, 3]
+    assert again == first

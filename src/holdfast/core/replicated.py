@@ -222,7 +222,7 @@ class Replicated:
 
     def _note_handed(self, lane: Lane, record: r.Received) -> None:
         if record.request and not record.is_final:
-            seqs = (*(header.seq for header in record.fresh), *record.again)
+            seqs = sorted([*(header.seq for header in record.fresh), *record.again])  # the order of each group
             self.requests.note_handed(record.request, self.now, [(seq, lane.leases[seq].number) for seq in seqs])
 
     def _apply_deleted(self, record: r.Deleted) -> None:
