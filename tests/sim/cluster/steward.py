@@ -116,7 +116,14 @@ class Steward:
         self._step(Loaded(snapshot))
         for record in snapshot.records:
             self.process.changed(record.key)
-        Watch(self.process.store, "", on_event=self._changed, on_revision=lambda _: None, after=snapshot.revision)
+        Watch(
+            self.process.store,
+            "",
+            on_event=self._changed,
+            on_revision=lambda _: None,
+            after=snapshot.revision,
+            is_alive=lambda: self.process.is_alive,
+        )
 
     def _changed(self, event: Event) -> None:
         self._step(Watched(event))

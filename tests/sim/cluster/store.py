@@ -17,7 +17,8 @@ from tests.sim.world import MS, SECOND, World
 
 STORE: Final = "store"
 TIMEOUT: Final = SECOND
-POLL: Final = 20 * MS  # a watch tells what is new within so long
+WATCH: Final = (5 * MS, 20 * MS)  # a watch tells what is new within so long,
+LOOK_AGAIN: Final = 250 * MS  # and looks again after this, in case it was cut off
 LATE: Final = (500 * MS, 6 * SECOND)
 
 
@@ -65,6 +66,8 @@ class Store:
         self.backup: State | None = None
         self.calls = 0
         self.restores = 0
+        self.watches: list[Watch] = []
+        self._expire_now_and_then()
 
     @property
     def is_away(self) -> bool:
@@ -72,8 +75,15 @@ class Store:
 
     def apply(self, name: str, args: tuple[Any, ...]) -> Any:
         """What the call does, now."""
-        state, now = self.state, self.world.now
         self.expire()
+        revision = self.state.revision
+        answer = self._apply(name, args)
+        if self.state.revision != revision:
+            self._announce()
+        return answer
+
+    def _apply(self, name: str, args: tuple[Any, ...]) -> Any:
+        state, now = self.state, self.world.now
         if name == "transact":
             before = {each.key: state.get(each.key) for each in args[0].writes}
             revision = state.revision
@@ -94,7 +104,18 @@ class Store:
         return state.renew(args[0], now)
 
     def expire(self) -> None:
+        revision = self.state.revision
         self.state.expire(self.world.now)
+        if self.state.revision != revision:
+            self._announce()
+
+    def _expire_now_and_then(self) -> None:
+        self.expire()
+        self.world.after(LOOK_AGAIN, self._expire_now_and_then)
+
+    def _announce(self) -> None:
+        """Watchers of processes that are gone are forgotten, the others look soon."""
+        self.watches = [watch for watch in self.watches if watch.look_soon()]
 
     # Faults
 
@@ -106,6 +127,7 @@ class Store:
         if self.backup is not None:
             self.state = copy.deepcopy(self.backup)
             self.restores += 1
+            self._announce()
 
     def heal(self) -> None:
         self.is_healed = True
@@ -196,6 +218,7 @@ class Watch:
         on_event: Callable[[Event], None],
         on_revision: Callable[[int], None],
         after: int = 0,
+        is_alive: Callable[[], bool] = lambda: True,
     ) -> None:
         self._client = client
         self._store = client._store
@@ -203,18 +226,31 @@ class Watch:
         self._on_event = on_event
         self._on_revision = on_revision
         self._seen = after
+        self._is_alive = is_alive
+        self._is_due = False
+        self._store.watches.append(self)
+        self._go_on()
+
+    def look_soon(self) -> bool:
+        """False: its process is gone."""
+        if self._is_alive() and not self._is_due:
+            self._is_due = True
+            self._client._after(self._client._world.between(*WATCH), self._look)
+        return self._is_alive()
+
+    def _go_on(self) -> None:
         self._look()
+        self._client._after(LOOK_AGAIN, self._go_on)
 
     def _look(self) -> None:
-        world, store = self._client._world, self._store
+        self._is_due = False
+        store = self._store
         is_reached = not (
             store.is_away or store.wire.is_cut(STORE, self._client.name) or store.wire.is_cut(self._client.name, STORE)
         )
         if is_reached:
-            store.expire()
             if store.state.revision != self._seen:
                 self._tell(store)
-        self._client._after(world.between(POLL // 4, POLL), self._look)
 
     def _tell(self, store: Store) -> None:
         state = store.state
