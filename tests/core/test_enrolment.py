@@ -6,11 +6,11 @@ from typing import Any
 import google_crc32c
 import pytest
 
-from holdfast.core.cluster import DiskId, HostId, decode_disk, disk_key
+from holdfast.core.cluster import DiskId, HostId, decode_disk, disk_key, host_key
 from holdfast.core.coordination import Fetch, Fetched, Outcome, Transact
 from holdfast.core.enrolment import Enrolled, Enrolling, SetAside, StoreRestored, decode_identity, enrol
 from holdfast.core.errors import CorruptLog
-from holdfast.core.store import State
+from holdfast.core.store import Put, State, Transaction
 from tests.sim.disk import Disk
 
 HOST = HostId("h1")
@@ -92,6 +92,17 @@ def test_a_restart_keeps_disk_and_life_and_raises_the_boot() -> None:
     assert not second.is_new
     assert (second.identity.disk, second.identity.life) == (first.identity.disk, first.identity.life)
     assert second.identity.boot == first.identity.boot + 1
+
+
+def test_a_host_with_a_new_disk_is_gone_as_who_it_was() -> None:
+    machine = Machine()
+    machine.boot()
+    machine.store.transact(Transaction((), (Put(host_key(HOST), b"as it was"),)))
+    machine.boot()
+    assert machine.store.get(host_key(HOST)) is not None
+    machine.disk = Disk(Random(2), [ROOT])
+    machine.boot()
+    assert machine.store.get(host_key(HOST)) is None
 
 
 @pytest.mark.parametrize("steps", range(1, 14))
