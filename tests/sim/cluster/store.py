@@ -245,12 +245,10 @@ class Watch:
     def _look(self) -> None:
         self._is_due = False
         store = self._store
-        is_reached = not (
-            store.is_away or store.wire.is_cut(STORE, self._client.name) or store.wire.is_cut(self._client.name, STORE)
-        )
-        if is_reached:
-            if store.state.revision != self._seen:
-                self._tell(store)
+        wire, name = store.wire, self._client.name
+        is_reached = not (store.is_away or wire.is_cut(STORE, name) or wire.is_cut(name, STORE))
+        if is_reached and store.state.revision != self._seen:
+            self._tell(store)
 
     def _tell(self, store: Store) -> None:
         state = store.state
