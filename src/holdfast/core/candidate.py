@@ -77,7 +77,9 @@ class Candidate:
         return self.phase in (Phase.LEVELLING, Phase.PROPOSED)
 
     def deadline(self) -> Instant:
-        return self._beat_at
+        enough = Instant(self._since + FENCE_WAIT)
+        is_near = self.phase is Phase.FENCING and self._station.now < enough
+        return min(self._beat_at, enough) if is_near else self._beat_at
 
     def tick(self) -> None:
         now = self._station.now

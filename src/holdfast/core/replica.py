@@ -104,6 +104,18 @@ class Replica:
         is_leading = self._candidate is not None and self._candidate.is_sure
         return View(log, log.end, log.durable, is_leading=is_leading)
 
+    @property
+    def is_copying(self) -> bool:
+        """The shard's files are being replaced by another's: no index, snapshot or removal meanwhile."""
+        return self._standby is not None and self._standby.catch_up is not None
+
+    def own(self, now: Instant) -> Instant:
+        """Cluster time, while this host leads."""
+        if self._leader is None:
+            return Instant(0)
+        self._station.now = now
+        return self._leader.own
+
     def deadline(self) -> Instant | None:
         if self._station.is_ending:  # only the end of its last job is waited for
             return None

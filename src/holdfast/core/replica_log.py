@@ -13,7 +13,7 @@ Laws
 """
 
 from collections import deque
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -41,6 +41,8 @@ from holdfast.core.segment import (
 from holdfast.core.segment_files import Segment, note_message
 from holdfast.core.shard import Shard
 from holdfast.core.types import Epoch, Instant, Lsn
+
+SPARE: Final = "spare-0"  # a primary's have higher numbers
 
 
 class Entry(msgspec.Struct, frozen=True, gc=False):
@@ -88,6 +90,7 @@ class ReplicaLog(Archive):
         self.declared = declared  # highest committed lsn that stands in the log
         self._torn = torn  # what was promised when a torn tail was last cut off; 0: never
         self._segment_bytes = segment_bytes
+        self.has_spare = False  # of the next segment's length, made ahead of its use
         self._pending: deque[_Piece] = deque()
 
     @property
@@ -197,7 +200,13 @@ class ReplicaLog(Archive):
         first = batch[0]
         path = segment_path(first.stem)
         if first.key is not None:
-            yield from create_segment(first.stem, first.key, self._segment_bytes)
+            yield from replace(key_path(first.stem), first.key)
+            spare = segment_path(SPARE) if self.has_spare else path + ".tmp"
+            if not self.has_spare:  # one may be in the making; it is for the next segment then
+                yield from make_zeros(spare, self._segment_bytes)
+            self.has_spare = False
+            yield Rename(spare, path)
+            yield SyncDir("segments")
         yield Write(path, first.offset, b"".join(piece.data for piece in batch))
         yield Sync(path)
 
@@ -266,17 +275,12 @@ def _may_join(last: _Piece, following: _Piece) -> bool:
     return following.stem == last.stem and not following.is_empty
 
 
-def create_segment(stem: str, key: bytes, size: int) -> Work[None]:
-    """Under its name only when it has its whole length, its key first; a power cut leaves all of it or leftovers."""
-    path = segment_path(stem)
-    temporary = path + ".tmp"
-    yield from replace(key_path(stem), key)
-    if temporary.rpartition("/")[2] in (yield List("segments")):
-        yield Unlink(temporary)
-    yield Create(temporary, size)
-    yield Sync(temporary)
-    yield Rename(temporary, path)
-    yield SyncDir("segments")
+def make_zeros(path: str, size: int) -> Work[None]:
+    """A segment has its whole length before it has its name. Recovery removes spares and temporary files."""
+    if path.rpartition("/")[2] in (yield List("segments")):
+        yield Unlink(path)
+    yield Create(path, size)
+    yield Sync(path)
 
 
 def _put_aside(doomed: list[Segment], place: Place, used: int, epoch: Epoch) -> Work[None]:

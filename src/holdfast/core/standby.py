@@ -18,8 +18,9 @@ from holdfast.core.catch_up import CatchUp
 from holdfast.core.cluster import HostId, LossRecord, encode, loss_key
 from holdfast.core.files import Work, perform
 from holdfast.core.limits import AHEAD_MAX, PULL_AFTER
-from holdfast.core.replica_log import ReplicaLog
+from holdfast.core.replica_log import SPARE, ReplicaLog, make_zeros
 from holdfast.core.replica_message import NOWHERE, Ack, Append, Chunk, Cut, Place, Pull, Restart
+from holdfast.core.segment import segment_path
 from holdfast.core.station import NoticeKind, Post, Station
 from holdfast.core.store import Put, Transaction
 from holdfast.core.types import Instant, Lsn
@@ -39,6 +40,7 @@ class Standby:
         self._asked: Instant | None = None  # when a Pull was sent that has not been answered
         self._is_writing = False
         self._is_cutting = False
+        self._is_preparing = False
 
     @property
     def is_settled(self) -> bool:
@@ -178,8 +180,21 @@ class Standby:
             self.log.commit(self._committed)
             if self.log.has_pending:
                 self._write()
+            self._prepare()
 
         self._station.enqueue(begin, done)
+
+    def _prepare(self) -> None:
+        """Zeros for the next segment, while the present one fills."""
+        if self._is_preparing or self.log.has_spare or self.log.end.offset < self._station.segment_bytes // 4:
+            return
+        self._is_preparing = True
+
+        def done(_: None) -> None:
+            self._is_preparing = False
+            self.log.has_spare = True
+
+        self._station.read(make_zeros(segment_path(SPARE), self._station.segment_bytes), done)
 
     def _acknowledge(self) -> None:
         ack = Ack(self._station.promise, self._station.me.life, self.log.durable)

@@ -2,7 +2,7 @@
 
     step(event, now) ──▶ Output
         job        file work; one at a time, the next is given when Done has come for this one
-        reads      file work that only reads; any number, beside the job
+        reads      file work that nothing of the log depends on, mostly reading; any number, beside the job
         at_once    messages that may leave now
         job.after  messages that may leave when the job is durable, and not before
         store      transactions and linearizable reads
