@@ -4,93 +4,28 @@ All checkers watch as in random runs; `finish` heals, waits for a whole cluster,
 test says what has to be seen besides: who may lead, what is refused, how long it takes in simulated time.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import msgspec
 import pytest
 
-from holdfast.core.cluster import Assignment, HostId, ShardRecord, ShardState, decode_shard, encode, shard_key
-from holdfast.core.command import Send
+from holdfast.core.cluster import Assignment, ShardState, decode_shard, encode, shard_key
 from holdfast.core.store import Check, Put, Transaction
 from holdfast.core.types import Epoch
-from tests.sim.account import Letter
 from tests.sim.cluster.hand import ClusterHand, at_work
 from tests.sim.cluster.node import Node
 from tests.sim.cluster.plan import CALM
-from tests.sim.cluster.store import UNKNOWN, Store
+from tests.sim.cluster.play import LONG, Courier, Try, back, down, names_of, record_in
 from tests.sim.cluster.wire import around
 from tests.sim.hand import seqs
 from tests.sim.queues import Queue
-from tests.sim.request import ANSWERED, OPEN, Request
+from tests.sim.request import ANSWERED
 from tests.sim.world import MS, SECOND
 
 FOUR = msgspec.structs.replace(CALM, hosts=4)
 FIVE = msgspec.structs.replace(CALM, hosts=5)
-LONG = 600 * SECOND
 SEEDS = pytest.mark.parametrize("seed", range(2))
 JUMPS = pytest.mark.parametrize("hours", [-30, 30])
-
-
-class Try:
-    """One send that is not insisted on."""
-
-    def __init__(self, hand: ClusterHand, queue: Queue) -> None:
-        self.fate = OPEN
-        number = len(hand.simulation.account.letters)
-        content = b"%d:try" % number
-        letter = Letter(number, queue.lane, content, group="", key="", delay_s=-1, ttl_s=0)
-        hand.simulation.account.add_letter(letter)
-        command = Send(queue.lane, content, content, len(content), group="", deduplication_id="", delay_s=None)
-        hand.cluster.frontends[0].request(Request(self, queue.shard, command, about=letter))
-        hand.until(lambda: self.fate != OPEN)
-
-    def told(self, _: Request, fate: str) -> None:
-        self.fate = fate
-
-
-class Courier:
-    """Stands before the store: keeps a copy of every transaction, and holds back those that it is told to."""
-
-    def __init__(self, store: Store) -> None:
-        self._apply = store.apply
-        self.seen: list[Transaction] = []
-        self.held: list[Transaction] = []
-        self.holds: Callable[[Transaction], bool] = lambda _: False
-        store.apply = self.apply  # type: ignore[method-assign]
-
-    def apply(self, name: str, args: tuple[Any, ...]) -> Any:
-        if name == "transact":
-            self.seen.append(args[0])
-            if self.holds(args[0]):
-                self.held.append(args[0])
-                return UNKNOWN
-        return self._apply(name, args)
-
-    def bring(self, transaction: Transaction) -> bool:
-        return bool(self._apply("transact", (transaction,)))
-
-
-def record_in(transaction: Transaction, queue: Queue) -> ShardRecord | None:
-    key = shard_key(queue.shard)
-    written = [each for each in transaction.writes if isinstance(each, Put) and each.key == key]
-    return decode_shard(written[0].value) if written else None
-
-
-def names_of(record: ShardRecord) -> set[HostId]:
-    return {member.host for member in record.members}
-
-
-def down(*nodes: Node, length: int = LONG) -> None:
-    for node in nodes:
-        node.lose_power(length, "directed")
-
-
-def back(hand: ClusterHand, *nodes: Node) -> None:
-    for node in nodes:
-        node.back_at = 0
-        node.start()
-    hand.wait(50 * MS)
 
 
 def until_members(hand: ClusterHand, queue: Queue, *nodes: Node) -> None:
@@ -122,7 +57,7 @@ def test_a_primary_that_is_left_alone_refuses_sends() -> None:
         _, *others = hand.members(queue)
         down(*others)
         hand.wait(5 * SECOND)
-        assert Try(hand, queue).fate != ANSWERED
+        assert Try(hand, queue).end() != ANSWERED
         back(hand, *others)
         hand.send(queue)
         hand.finish()
@@ -141,7 +76,7 @@ def test_nobody_outside_the_last_configuration_is_elected() -> None:
         assert names_of(record) == {node.name for node in pair}
         assert record.primary in names_of(record)
         assert record.state is ShardState.RECOVERING or record.epoch == epoch
-        assert Try(hand, queue).fate != ANSWERED
+        assert Try(hand, queue).end() != ANSWERED
         back(hand, pair[1])
         hand.until_led_by_another(queue, pair[0])
         assert {letter.seq for letter in letters} <= set(seqs(hand.receive(queue)))
@@ -160,7 +95,7 @@ def test_after_a_power_cut_of_the_last_members_the_others_wait_for_one_of_them(s
         down(*pair)
         back(hand, *rest)
         hand.wait(10 * SECOND)
-        assert Try(hand, queue).fate != ANSWERED
+        assert Try(hand, queue).end() != ANSWERED
         first = pair[seed % 2]
         back(hand, first)
         hand.until(lambda: hand.record(queue).state is ShardState.ACTIVE and hand.primary(queue) is first)
