@@ -124,8 +124,9 @@ bench-quick: setup ## the same, a look of two minutes that changes no file of th
 bench-peers: setup ## fetch the peers into the user's cache folder; what cannot be had is left out
 	$(BIN)/python -m bench.peers.install
 
-bench-core: setup ## measure the core alone
+bench-core: setup ## measure the core alone, and what counting costs
 	$(BIN)/python bench/core.py
+	$(BIN)/python -m bench.usage
 
 lock: ## choose all versions anew; needs uv
 	@{ echo "# Exact versions of everything, for any platform. Written by \`make lock\` from pyproject.toml."; \

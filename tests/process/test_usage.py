@@ -216,16 +216,20 @@ def test_a_consumers_reason_is_with_the_message_wherever_it_goes(tmp_path: Path,
 def test_dead_letters_and_nothing_else_when_usage_is_off(tmp_path: Path) -> None:
     policy = json.dumps({"deadLetterTargetArn": "arn:aws:sqs:us-east-1:000000000000:dead", "maxReceiveCount": "1"})
     attributes = {"RedrivePolicy": policy, "VisibilityTimeout": "0"}
+    data_of = tmp_path / "--usage"
     for option in ("--usage", "--no-usage"):
         data = tmp_path / option
         with running(data, option) as server, server.client() as sqs:
             sqs.create_queue(QueueName="dead")
+            sqs.create_queue(QueueName="never-used")
             url = sqs.create_queue(QueueName="orders", Attributes=attributes)["QueueUrl"]
             message = sqs.send_message(QueueUrl=url, MessageBody='{"order": 7}')["MessageId"]
             while not sqs.receive_message(QueueUrl=url.replace("orders", "dead")).get("Messages"):
                 sqs.receive_message(QueueUrl=url)
             server.stop()
-    (letter,) = rows(tmp_path / "--usage", schema.DEAD_LETTER)
+    states = [(row["queue"], row["in_flight"], row["receives_max"]) for row in rows(data_of, schema.QUEUE_STATE)]
+    assert states == [("dead", 1, 0)]
+    (letter,) = rows(data_of, schema.DEAD_LETTER)
     assert (letter["queue"], letter["target"], letter["cause"], letter["receives"]) == (
         "orders",
         "dead",

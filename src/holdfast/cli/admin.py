@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from holdfast.backend.host import Host
 from holdfast.backend.survey import Depth
+from holdfast.cli.bookkeeping import Books
 from holdfast.cli.first_start import Stores, metrics_token
 from holdfast.console import app, facts
 from holdfast.console.app import Asked
@@ -36,21 +37,23 @@ def admin_port(
 
 
 def admin_sources(
-    loaded: Loaded, stores: Stores, *, directory: Directory, host: Host, meter: Meter, server: Server
+    loaded: Loaded, stores: Stores, *, directory: Directory, host: Host, books: Books, server: Server
 ) -> Sources:
     identities = stores.identities
     return Sources(
         loaded=loaded,
         data=stores.data,
-        meter=meter,
+        meter=books.meter,
         duty=facts.Duty(),
         accounts=lambda: [facts.Account(each) for each in identities.all_accounts()],
         users=lambda: _users(identities),
         keys=lambda: _keys(identities),
-        queues=lambda: _queues(directory, host, meter),
+        queues=lambda: _queues(directory, host, books.meter),
         queue_count=lambda: len(directory),
         connections=lambda: len(server.connections),
         long_polls=host.polls,
+        usage_trouble=lambda: books.has_trouble,
+        usage_dropped=lambda: books.dropped,
     )
 
 

@@ -7,10 +7,11 @@ letters ─┘
 """
 
 import asyncio
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Final
 
-from holdfast.backend.host import Host
+from holdfast.backend.host import Host, stop_now
 from holdfast.backend.survey import Depth
 from holdfast.cli.crew import Worker
 from holdfast.core import usage
@@ -46,8 +47,19 @@ class Books:
         self._since = _floor(clock.wall_us())
         self._turning: asyncio.TimerHandle | None = None
         self._looking: asyncio.Task[None] | None = None
+        self._look: Callable[[], Coroutine[None, None, None]] | None = None
         self._was_used: set[int] = set()  # lanes that had messages at the last look
-        self.dropped = 0
+        self._dropped = 0
+
+    @property
+    def has_trouble(self) -> bool:
+        """What was counted is not on disk."""
+        return self.recorder is not None and bool(self.recorder.trouble)
+
+    @property
+    def dropped(self) -> int:
+        """Rows that there was no room for; counts are never dropped."""
+        return self._dropped + (self.recorder.dropped if self.recorder is not None else 0)
 
     def trail(self, reach: Reach) -> Trail | None:
         if self.recorder is None or self._audit == "off":
@@ -58,7 +70,8 @@ class Books:
         self._arm()
         if self.recorder is not None:
             host.on_dead_letter = lambda handover: self._dead_letter(directory, handover)
-            self._looking = asyncio.create_task(self._keep_looking(directory, host))
+            self._look = lambda: self.look(directory, host)
+            self._looking = asyncio.create_task(self._keep_looking(self._look))
 
     async def close(self) -> None:
         """After the last reply."""
@@ -67,6 +80,8 @@ class Books:
         if self._looking is not None:
             self._looking.cancel()
         if self.recorder is not None:
+            if self._look is not None:
+                await self._look()
             self._turn()
             await asyncio.to_thread(self.recorder.close)
 
@@ -92,14 +107,18 @@ class Books:
         if len(rows) < ROWS_MAX:
             rows.append(row)
         else:
-            self.dropped += 1
+            self._dropped += 1
 
     # queues
 
-    async def _keep_looking(self, directory: Directory, host: Host) -> None:
+    async def _keep_looking(self, look: Callable[[], Coroutine[None, None, None]]) -> None:
+        """A task that fails is noticed by nobody, so that ends the process."""
         while True:
             await asyncio.sleep(LOOK_S)
-            await self.look(directory, host)
+            try:
+                await look()
+            except Exception as problem:  # noqa: BLE001 - the root of a task
+                stop_now(problem)
 
     async def look(self, directory: Directory, host: Host) -> None:
         """At all queues. Those that are empty and were empty the last time are passed over."""

@@ -182,7 +182,7 @@ async def _serve(loaded: Loaded, data: Path, worker: Worker) -> None:
             await declare(config, queues)
         gate = _gate(config, directory, keyring, reach)
         server = _sqs_server(config, directory, backend, gate=gate, queues=queues, stores=stores, books=books)
-        sources = admin_sources(loaded, stores, directory=directory, host=host, meter=meter, server=server)
+        sources = admin_sources(loaded, stores, directory=directory, host=host, books=books, server=server)
         tls = certificate.context if certificate else None
         admin_reach = _reach(config, config.admin_listen)
         admin = admin_port(sources, gate=gate, site=directory.site, reach=admin_reach, tls=tls)

@@ -86,9 +86,12 @@ def _host(sources: Sources) -> Iterator[Metric]:
         ("queues", "Queues of all accounts.", sources.queue_count()),
         ("connections", "Open connections to the SQS port.", sources.connections()),
         ("long_polls", "Receives that wait for messages.", sources.long_polls()),
+        ("usage_waiting", "1 while usage cannot be written and is kept in memory.", int(sources.usage_trouble())),
         ("draining", "1 while /in-service says no.", int(sources.duty.is_draining)),
     ):
         yield GaugeMetricFamily(f"holdfast_{name}", about, value=value)
+    about = "Rows of audits, dead letters and queue states that there was no room for."
+    yield CounterMetricFamily("holdfast_usage_rows_dropped", about, value=sources.usage_dropped())
     build = GaugeMetricFamily("holdfast_build_info", "Which Holdfast this is.", labels=["version"])
     build.add_metric([__version__], 1)
     yield build

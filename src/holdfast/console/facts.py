@@ -106,3 +106,5 @@ class Sources:
     queue_count: Callable[[], int]
     connections: Callable[[], int]
     long_polls: Callable[[], int]
+    usage_trouble: Callable[[], bool]
+    usage_dropped: Callable[[], int]
