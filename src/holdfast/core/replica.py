@@ -126,12 +126,12 @@ class Replica:
         catch_up = self._standby.catch_up if self._standby is not None else None
         return catch_up.deadline() if catch_up is not None else None
 
-    def report(self) -> ShardReport:
-        """For the host's heartbeat."""
+    def report(self, now: Instant) -> ShardReport:
+        """For the host's heartbeat. `now` may be long after the last step: a silent primary wakes nobody."""
         station, view = self._station, self.log
         epoch = view.archive.segments[-1].epoch if view.archive.segments else station.promise
-        heard = self._standby.heard if self._standby is not None else station.now
-        silence = self._leader.roll.silence(station.now) if self._leader is not None else station.now - heard
+        heard = self._standby.heard if self._standby is not None else now
+        silence = self._leader.roll.silence(now) if self._leader is not None else now - heard
         marks = (view.end.lsn, view.durable.lsn, view.archive.committed)
         return ShardReport(station.shard, station.promise, self._role(), epoch, *marks, silence)
 

@@ -198,7 +198,7 @@ class Seat(Runner):
             self.step(Present(tuple(Presence(member, revision) for member, revision in pairs if member is not None)))
 
     def report(self) -> ShardReport | None:
-        return self.replica.report() if self.replica is not None else None
+        return self.replica.report(self.now()) if self.replica is not None else None
 
     # Leading
 
