@@ -31,7 +31,8 @@ class Custody:
 
     def send_ended(self, request: Request) -> None:
         letter: Letter = request.about
-        letter.ended = request.ended
+        if not letter.is_acked:  # else a repeated request got the same answer again, later
+            letter.ended = request.ended
         if isinstance(request.answer, Accepted):
             lane = self._account.lanes[letter.lane]
             if letter.is_acked:
@@ -46,7 +47,8 @@ class Custody:
 
     def send_abandoned(self, request: Request) -> None:
         letter: Letter = request.about
-        letter.ended = request.ended
+        if not letter.is_acked:
+            letter.ended = request.ended
 
     # Receives
 
