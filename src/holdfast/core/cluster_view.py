@@ -18,7 +18,6 @@ from holdfast.core.cluster import (
     Drain,
     HostId,
     HostRecord,
-    Life,
     ManagerRecord,
     Member,
     ShardRecord,
@@ -120,7 +119,3 @@ class ClusterView:
             if (record.host, record.life) == (member.host, member.life):
                 return disk
         return None
-
-    def life_of(self, host: HostId) -> Life | None:
-        member = self.member(host)
-        return member.life if member else None
