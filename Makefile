@@ -125,7 +125,7 @@ bench-peers: setup ## fetch the peers into the user's cache folder; what cannot 
 	$(BIN)/python -m bench.peers.install
 
 bench-core: setup ## measure the core alone, and what counting costs
-	$(BIN)/python bench/core.py
+	$(BIN)/python -m bench.core
 	$(BIN)/python -m bench.usage
 
 lock: ## choose all versions anew; needs uv

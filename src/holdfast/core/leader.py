@@ -154,7 +154,6 @@ class Leader:
 
     def tick(self) -> None:
         self._is_fresh = True
-        self.changes.tick()
 
     def _flush(self) -> None:
         operations = self.primary.flush()
@@ -194,6 +193,7 @@ class Leader:
     def _beat(self) -> None:
         """Whoever has heard nothing for a while hears where the log ends and what is committed."""
         now = self._station.now
+        self.changes.tick()
         self._beat_at = Instant(now + REPLICA_BEAT)
         beat = Append(self.journal.epoch, self.end, self.end.stem, b"", b"", self.journal.committed)
         for host, peer in self.roll.peers.items():
