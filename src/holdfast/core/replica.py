@@ -32,6 +32,7 @@ from holdfast.core.heartbeat import Role, ShardReport
 from holdfast.core.leader import Leader
 from holdfast.core.limits import RESERVE_BYTES, SEGMENT_BYTES, WAITING_MAX
 from holdfast.core.primary import Primary
+from holdfast.core.repair import Repair
 from holdfast.core.replica_message import (
     Ack,
     Append,
@@ -58,6 +59,7 @@ from holdfast.core.station import (
     NoticeKind,
     Output,
     Present,
+    Scrubbed,
     Station,
     Tick,
 )
@@ -85,6 +87,8 @@ class Replica:
         self._candidate: Candidate | None = None
         self._leader: Leader | None = None
         self._waiting: list[Heard] = []  # for the promise to be durable
+        self._harmed: list[str] = []  # segments to be fetched again
+        self._repair: Repair | None = None
         self._called: ShardRecord | None = None  # the record that this host has promised to take up
 
     # What the shell needs to know
@@ -119,12 +123,9 @@ class Replica:
     def deadline(self) -> Instant | None:
         if self._station.is_ending:  # only the end of its last job is waited for
             return None
-        if self._leader is not None:
-            return self._leader.deadline()
-        if self._candidate is not None:
-            return self._candidate.deadline()
         catch_up = self._standby.catch_up if self._standby is not None else None
-        return catch_up.deadline() if catch_up is not None else None
+        busy = (self._leader, self._candidate, catch_up, self._repair)
+        return min((each.deadline() for each in busy if each is not None), default=None)
 
     def report(self, now: Instant) -> ShardReport:
         """For the host's heartbeat. `now` may be long after the last step: a silent primary wakes nobody."""
@@ -183,6 +184,8 @@ class Replica:
             self._take(event)
         if not station.is_ending:
             self._look_at_record()
+            if self._harmed or self._repair is not None:
+                self._mend()
         if self._leader is not None and not station.is_ending:
             self._leader.pump()
         return station.take()
@@ -200,6 +203,8 @@ class Replica:
                 station.present = {each.member.host: each for each in present}
             case Frozen(is_frozen):
                 station.is_frozen = is_frozen
+            case Scrubbed(stems):
+                self._harmed += [stem for stem in stems if stem not in self._harmed]
             case Settled():
                 station.settled(event)
             case Fetched():
@@ -218,6 +223,24 @@ class Replica:
             self._candidate.tick()
         if self._standby is not None and self._standby.catch_up is not None:
             self._standby.catch_up.tick()
+
+        if self._repair is not None:
+            self._repair.tick()
+
+    def _mend(self) -> None:
+        """One bad segment after the other, unless the files are being replaced anyway."""
+        if self._repair is not None and not self._repair.is_over:
+            return
+        self._repair = None
+        if not self._harmed or self.is_copying or self._station.record is None:
+            return
+        stem, archive = self._harmed.pop(0), self.log.archive
+        sealed = [each.stem for each in archive.segments[:-1] if each.last <= archive.committed]
+        if stem in sealed:
+            record = self._station.record
+            hosts = sorted((member.host for member in record.members), key=lambda host: host != record.primary)
+            others = [host for host in hosts if host != self._station.me.host]
+            self._repair = Repair(self._station, archive, stem, others)
 
     # Messages
 
@@ -266,7 +289,7 @@ class Replica:
         match message:
             case Append() if candidate is not None:
                 candidate.append(sender, message)
-            case Cut() | Restart() | Chunk() if candidate is not None:
+            case Cut() | Restart() if candidate is not None:
                 pass  # its log is its own now
             case Append() if standby is not None and message.is_leading:
                 standby.append(sender, message)
@@ -274,8 +297,10 @@ class Replica:
                 standby.cut(sender, message)
             case Restart() if standby is not None:
                 standby.restart(sender, message)
-            case Chunk() if standby is not None:
+            case Chunk() if standby is not None and standby.catch_up is not None:
                 standby.chunk(sender, message)
+            case Chunk() if self._repair is not None:
+                self._repair.chunk(sender, message)
             case Ack() if leader is not None:
                 leader.ack(sender, message)
             case Ack() if candidate is not None:

@@ -142,4 +142,7 @@ def decode_envelope(data: bytes) -> Envelope:
     """Raises ValueError for anything that is not one."""
     if data[:1] != bytes((VERSION,)):
         raise ValueError(f"this is no message between replicas of version {VERSION}")
-    return _decode(memoryview(data)[1:])
+    try:
+        return _decode(memoryview(data)[1:])
+    except msgspec.DecodeError as problem:
+        raise ValueError(f"this is no message between replicas: {problem}") from problem

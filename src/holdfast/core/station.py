@@ -83,11 +83,17 @@ class Frozen(msgspec.Struct, frozen=True):
     is_frozen: bool
 
 
+class Scrubbed(msgspec.Struct, frozen=True):
+    """Stems of segments that a scrub found damaged, in the file or its key."""
+
+    stems: tuple[str, ...]
+
+
 class Tick(msgspec.Struct, frozen=True):
     """Time has passed, or commands were submitted."""
 
 
-Event = Heard | Done | Changed | Present | Assigned | Frozen | Settled | Fetched | Tick
+Event = Heard | Done | Changed | Present | Assigned | Frozen | Scrubbed | Settled | Fetched | Tick
 
 
 # Output
@@ -106,6 +112,7 @@ class NoticeKind(StrEnum):
     DOUBT = "doubt"  # asynchronous queues may have lost what the old primary had not sent yet
     MEMBERS = "members"
     DAMAGED = "damaged"
+    REPAIR = "repair"
 
 
 class Notice(msgspec.Struct, frozen=True):
