@@ -18,11 +18,12 @@ from holdfast.core.lane_keeper import (
     Wish,
     first_shards,
     remove_queue,
+    write_down,
 )
 from holdfast.core.limits import EXPAND_AFTER, RESHAPES_MAX, SECOND, SHRINK_AFTER
 from holdfast.core.sizing import LaneLimits, QueueUse
-from holdfast.core.store import State, Transaction
-from holdfast.core.table import KEY_MAX, LaneRow, Layout, Model, Phase, layout_key, put_layout
+from holdfast.core.store import Put, State, Transaction
+from holdfast.core.table import KEY_MAX, LaneRow, Layout, Model, Phase, layout_key, layout_of, put_layout
 from holdfast.core.types import LaneId, QueueName, ShardId, WallMs
 
 LIMITS = LaneLimits(messages=1000, bytes=10**9, in_flight=10**6, sends_per_s=10**6)
@@ -103,28 +104,53 @@ def test_a_queue_that_is_changing_is_left_alone_and_only_a_few_change_at_once() 
     assert wanted == names[1:RESHAPES_MAX]
 
 
+def stored(rows: tuple[LaneRow, ...]) -> State:
+    """A queue with these lanes; the ids up to 6 have been given out."""
+    store = State()
+    row = QueueRow(ORDERS, LaneId(1), ShardId(1), {}, {}, WallMs(1), WallMs(1))
+    layout = () if len(rows) == 1 else (put_layout(ORDERS, Layout(rows)),)
+    store.transact(Transaction((), (catalogue.put_row(row), Put(catalogue.LAST_LANE, b"6"), *layout)))
+    return store
+
+
+def written(wish: Wish, store: State) -> Transaction:
+    held = store.get(catalogue.queue_key(ORDERS))
+    assert held is not None
+    last = store.get(catalogue.LAST_LANE)
+    return write_down(wish, catalogue.row_of(held), layout=store.get(layout_key(ORDERS)), last=last)
+
+
 @given(st.sampled_from(Order), st.integers(1, 6), st.lists(st.integers(0, 2000), min_size=6, max_size=6))
-def test_what_is_wanted_can_be_done(order: Order, count: int, messages: list[int]) -> None:
-    keyed = order is Order.GROUP
-    rows = lanes(1 if order is Order.QUEUE else count, keyed=keyed)
+def test_what_is_wanted_is_written_down_once(order: Order, count: int, messages: list[int]) -> None:
+    rows = lanes(1 if order is Order.QUEUE else count, keyed=order is Order.GROUP)
     for wait in (EXPAND_AFTER, SHRINK_AFTER):
         for wish in after(order, rows, dict(enumerate(messages, 1)), wait=wait):
-            match wish:
-                case Expand(_, shards):
-                    assert not keyed
-                    assert shards
-                    assert not set(shards) & {each.shard for each in rows}
-                case Shrink(_, lane):
-                    assert not keyed
-                    assert lane in [each.lane for each in rows]
-                    assert len(rows) > 1
-                case Split(_, lane, shards):
-                    assert keyed
-                    assert len(set(shards)) == 2
-                    assert lane in [each.lane for each in rows]
-                case Merge(_, (one, other), _):
-                    assert keyed
-                    assert rows[one - 1].last + 1 == rows[other - 1].first
+            store = stored(rows)
+            transaction = written(wish, store)
+            assert store.transact(transaction)
+            assert not store.transact(transaction), "a late repetition does nothing"
+            record, last = store.get(layout_key(ORDERS)), store.get(catalogue.LAST_LANE)
+            assert record is not None
+            assert last is not None
+            after_it = layout_of(record).lanes
+            assert int(last.value) == max(6, *(each.lane for each in after_it))
+            assert after_it[: len(rows)] == rows or isinstance(wish, Shrink)
+            assert any(each.phase is not Phase.OPEN for each in after_it), "a pass has something to do"
+
+
+def test_each_wish_becomes_a_layout() -> None:
+    def phases(wish: Wish, rows: tuple[LaneRow, ...]) -> list[tuple[int, int, str]]:
+        store = stored(rows)
+        store.transact(written(wish, store))
+        record = store.get(layout_key(ORDERS))
+        assert record is not None
+        return [(each.lane, each.shard, each.phase.value) for each in layout_of(record).lanes if each.phase != "open"]
+
+    keyed = lanes(2, keyed=True)
+    assert phases(Expand(ORDERS, (ShardId(4),)), lanes(1)) == [(7, 4, "heir")]
+    assert phases(Shrink(ORDERS, LaneId(2)), lanes(2)) == [(2, 2, "draining")]
+    assert phases(Split(ORDERS, LaneId(1), (ShardId(3), ShardId(4))), keyed) == [(7, 3, "heir"), (8, 4, "heir")]
+    assert phases(Merge(ORDERS, (LaneId(1), LaneId(2)), ShardId(5)), keyed) == [(7, 5, "heir")]
 
 
 def test_a_queue_that_any_host_may_take_messages_for_keeps_lanes_on_a_few_hosts() -> None:

@@ -15,10 +15,11 @@ Laws
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from itertools import pairwise
+from typing import assert_never
 
 import msgspec
 
-from holdfast.core import catalogue
+from holdfast.core import catalogue, reshape
 from holdfast.core.catalogue import QueueRow
 from holdfast.core.cluster import HostId
 from holdfast.core.limits import (
@@ -31,9 +32,9 @@ from holdfast.core.limits import (
     SHRINK_AFTER,
 )
 from holdfast.core.sizing import LaneLimits, QueueUse, Steady, fullness, lanes_wanted, shards_for
-from holdfast.core.store import Check, Delete, Record, Transaction
-from holdfast.core.table import Layout, Model, Phase, layout_of
-from holdfast.core.types import LaneId, QueueName, ShardId, WallMs
+from holdfast.core.store import Check, Delete, Put, Record, Transaction, Write, revision_of
+from holdfast.core.table import LaneRow, Layout, Model, Phase, layout_key, layout_of, put_layout
+from holdfast.core.types import Address, LaneId, QueueName, ShardId, WallMs
 
 
 class Order(StrEnum):
@@ -174,6 +175,48 @@ def _sum(uses: Iterable[QueueUse | None]) -> QueueUse:
         sum(each.in_flight for each in there),
         sum(each.sends_per_s for each in there),
     )
+
+
+def write_down(wish: Wish, row: QueueRow, *, layout: Record | None, last: Record | None) -> Transaction:
+    """What is wanted becomes the queue's layout, and lane ids are given out, in one transaction. Passes of reshape.py
+    do the rest. `layout`: its record, if it has one; `last`: the record of the last lane id."""
+    now = layout_of(layout) if layout is not None else Layout((LaneRow(row.lane, row.shard),))
+    shards = _shards_of(wish)
+    first = int(last.value) + 1 if last is not None else 1
+    new = [Address(shard, LaneId(first + number)) for number, shard in enumerate(shards)]
+    key = layout_key(row.queue)
+    checks = [Check(catalogue.queue_key(row.queue), row.revision), Check(key, revision_of(layout))]
+    writes: list[Write] = [put_layout(row.queue, _changed(wish, now, new))]
+    if new:
+        checks.append(Check(catalogue.LAST_LANE, revision_of(last)))
+        writes.append(Put(catalogue.LAST_LANE, b"%d" % new[-1].lane))
+    return Transaction(tuple(checks), tuple(writes))
+
+
+def _shards_of(wish: Wish) -> tuple[ShardId, ...]:
+    match wish:
+        case Expand(_, shards) | Split(_, _, shards):
+            return shards
+        case Merge(_, _, shard):
+            return (shard,)
+        case Shrink():
+            return ()
+        case _:
+            assert_never(wish)
+
+
+def _changed(wish: Wish, layout: Layout, new: Sequence[Address]) -> Layout:
+    match wish:
+        case Expand():
+            return reshape.expand(layout, new)
+        case Split(_, lane, _):
+            return reshape.split(layout, lane, new)
+        case Merge(_, lanes, _):
+            return reshape.merge(layout, lanes, new[0])
+        case Shrink(_, lane):
+            return reshape.shrink(layout, lane)
+        case _:
+            assert_never(wish)
 
 
 def remove_queue(row: QueueRow, layout: Record | None, *, now: WallMs, former: Sequence[Record]) -> Transaction:
