@@ -23,7 +23,8 @@ from holdfast.client.sqs import Message, Refused, Sqs
 
 HOLD_S = 120  # how long messages are kept aside while the others are looked at
 LOOK_EVERY_S = 0.2
-FILTERS = "body, id, source, group, cause or attr.NAME"
+NAMES = ("body", "id", "source", "group", "cause", "reason")
+FILTERS = f"{', '.join(NAMES)} or attr.NAME"
 
 app = typer.Typer(no_args_is_help=True, help="Dead letters: see where they are, and send them back.")
 
@@ -92,7 +93,7 @@ class Filter(msgspec.Struct, frozen=True):
     def parse(cls, texts: list[str]) -> "Filter":
         conditions = [pairs.split(text, "'body=*timeout*' or source=orders") for text in texts]
         for name, _ in conditions:
-            if name not in ("body", "id", "source", "group", "cause") and not name.startswith("attr."):
+            if name not in NAMES and not name.startswith("attr."):
                 raise connect.Mistake(f"a filter is about {FILTERS}, and {name} is none of them.")
         return cls(conditions)
 
@@ -112,6 +113,7 @@ def _property(message: Message, name: str) -> str:
         "source": source_of(message),
         "group": system.get("MessageGroupId", ""),
         "cause": message.get("Cause", ""),
+        "reason": message.get("FailureReason", ""),
     }
     return str(known[name])
 

@@ -180,6 +180,8 @@ def _known(message: Message, *, is_deleted: bool) -> list[tuple[str, str]]:
     if "DeadLetterQueueSourceArn" in system:
         source = system["DeadLetterQueueSourceArn"].rpartition(":")[2]
         facts.append(("dead letter of", f"{source} ({message['Cause']})" if "Cause" in message else source))
+    if "FailureReason" in message:
+        facts.append(("given back", message["FailureReason"]))
     for name, value in message.get("MessageAttributes", {}).items():
         facts.append((f"{name} ({value['DataType']})", value.get("StringValue") or value.get("BinaryValue", "")))
     if "ReceiptHandle" in message and not is_deleted:
