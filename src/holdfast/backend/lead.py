@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
+import msgspec
+
 from holdfast.backend.disk import Disk
 from holdfast.backend.letters import Reader, places
 from holdfast.backend.reasons import Reasons
@@ -168,7 +170,7 @@ class Lead:
             call.answered(delivery, letters)  # type: ignore[arg-type]  # mypy does not see that none is None
             return
         wanted = places(call.lane, (each.header for each in delivery.messages))
-        self.reader.letters(wanted, lambda found: call.answered(delivery, found))
+        self.reader.letters(wanted, lambda found: _answer(call, delivery, found))
 
     def _loaded(self, need: Need, found: Found) -> None:
         self.primary.loaded(need, found.headers, found.upto, self._time.now(), clock.wall_ms())
@@ -210,9 +212,12 @@ class Lead:
         wanted = [(each.entry.lane, each.entry.header.at) for each in due]
         self.reader.messages(wanted, lambda messages: self._depart(due, messages))
 
-    def _depart(self, due: list[Outgoing], messages: list[Message]) -> None:
+    def _depart(self, due: list[Outgoing], messages: list[Message | None]) -> None:
+        """A damaged message stays in the outbox."""
         self._is_handing = False
         for outgoing, message in zip(due, messages, strict=True):
+            if message is None:
+                continue
             command = Arrive(outgoing.handover(message))
             self._hand_over(command, outgoing.entry.target, _Settling(self, command.handover))
 
@@ -244,6 +249,15 @@ class Lead:
             self._timer.cancel()
         self._disk.close()
         self.reader.close()
+
+
+def _answer(call: Receiver, delivery: Delivery | PeekReply, found: list[Letter | None]) -> None:
+    """Without what is damaged; a receive has taken its lease, so it does not come up again before that ends."""
+    letters = [letter for letter in found if letter is not None]
+    if len(letters) < len(found):
+        whole = [each for each, letter in zip(delivery.messages, found, strict=True) if letter is not None]
+        delivery = msgspec.structs.replace(delivery, messages=tuple(whole))
+    call.answered(delivery, letters)
 
 
 class _Settling(Call):

@@ -2,6 +2,9 @@
 
 A receive needs what the core does not keep. Recent messages are in a bounded table; the rest is read where the page
 cache has it, at once, and otherwise by a reader thread, while the receive that waits for it is an entry in a list.
+
+A message whose bytes are damaged is never served. The place is named in the log, and the answer has None for it: the
+others of the queue, and all other queues, go on.
 """
 
 from collections import deque
@@ -23,6 +26,7 @@ from holdfast.core.segment import key_path, segment_path
 from holdfast.core.segment_files import load_index
 from holdfast.core.types import Header, LaneId, Lsn, WallMs
 from holdfast.runtime.crypto import KeyFileError, MasterKey
+from holdfast.runtime.logs import log
 from holdfast.runtime.rpc import Letter
 
 CACHE_BYTES = 67_108_864  # contents of messages sent lately
@@ -93,21 +97,22 @@ class Reader:
 
     # letters
 
-    def letters(self, wanted: Wanted, on_done: Callable[[list[Letter]], None]) -> None:
+    def letters(self, wanted: Wanted, on_done: Callable[[list[Letter | None]], None]) -> None:
+        """None: that message is damaged."""
         cached = [self.cache.get(at) for _, at in wanted]
         if None not in cached:
-            on_done([letter for letter in cached if letter is not None])
+            on_done(cached)
             return
         missing = [place for place, letter in zip(wanted, cached, strict=True) if letter is None]
 
-        def merge(messages: list[Message]) -> None:
+        def merge(messages: list[Message | None]) -> None:
             found = iter(messages)
             on_done([letter if letter is not None else _letter(next(found)) for letter in cached])
 
         self.messages(missing, merge)
 
-    def messages(self, wanted: Wanted, on_done: Callable[[list[Message]], None]) -> None:
-        """Whole records, read from the log."""
+    def messages(self, wanted: Wanted, on_done: Callable[[list[Message | None]], None]) -> None:
+        """Whole records, read from the log. None: that one is damaged."""
         self._locate(wanted, [], lambda located: self._read(wanted, located, on_done))
 
     def _locate(self, wanted: Wanted, located: list[Location], on_done: Callable[[list[Location]], None]) -> None:
@@ -120,7 +125,7 @@ class Reader:
             located.append(place)
         on_done(located)
 
-    def _read(self, wanted: Wanted, located: list[Location], on_done: Callable[[list[Message]], None]) -> None:
+    def _read(self, wanted: Wanted, located: list[Location], on_done: Callable[[list[Message | None]], None]) -> None:
         data = [self._at_once.read_now(place.path, place.offset, place.length) for place in located]
         if None not in data:
             on_done(self._open(wanted, located, [each for each in data if each is not None]))
@@ -130,16 +135,24 @@ class Reader:
             lambda read: on_done(self._open(wanted, located, read)),
         )
 
-    def _open(self, wanted: Wanted, located: list[Location], data: list[bytes]) -> list[Message]:
-        messages = []
-        for (_, at), place, each in zip(wanted, located, data, strict=True):
-            try:
-                messages.append(decode_message(each, place.epoch, at, cipher=self.cipher(place.stem)))
-            except (ValueError, IndexError) as problem:
-                raise CorruptLog(
-                    f"{place.path} bytes {place.offset}–{place.offset + place.length}: {problem}"
-                ) from None
-        return messages
+    def _open(self, wanted: Wanted, located: list[Location], data: list[bytes]) -> list[Message | None]:
+        pairs = zip(wanted, located, data, strict=True)
+        return [self._decode(at, lane, place, each) for (lane, at), place, each in pairs]
+
+    def _decode(self, at: Lsn, lane: LaneId, place: Location, data: bytes) -> Message | None:
+        try:
+            return decode_message(data, place.epoch, at, cipher=self.cipher(place.stem))
+        except (ValueError, IndexError, CorruptLog) as problem:
+            log.error(
+                "a message is damaged and is not served; see docs/OPERATING.md",
+                shard=self._journal.shard,
+                lane=lane,
+                lsn=at,
+                file=place.path,
+                bytes=f"{place.offset}-{place.offset + place.length}",
+                reason=str(problem),
+            )
+            return None
 
     def cipher(self, stem: str) -> Cipher:
         cipher = self._journal.ciphers.get(stem) or self._ciphers.get(stem)
@@ -196,7 +209,9 @@ def places(lane: LaneId, headers: Iterable[Header]) -> Wanted:
     return [(lane, header.at) for header in headers]
 
 
-def _letter(message: Message) -> Letter:
+def _letter(message: Message | None) -> Letter | None:
+    if message is None:
+        return None
     if isinstance(message, Sent):
         return Letter(message.content, message.wall)
     message_id = b"" if message.message_id == NO_DIGEST else message.message_id

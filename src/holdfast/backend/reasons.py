@@ -26,12 +26,12 @@ class Reasons:
 
     def attach(self, commands: Sequence[Command], then: Callable[[list[Command]], None]) -> None:
         """Reads the messages, and hands the commands on with the messages as they are to be written. One whose message
-        is gone, or does not fit on the disk once more, goes on without its reason."""
+        is gone or damaged, or does not fit on the disk once more, goes on without its reason."""
         asked = [each for each in commands if isinstance(each, ChangeVisibility)]
         found = [self._held(each) for each in asked]
         wanted = [(each.lane, header.at) for each, header in zip(asked, found, strict=True) if header is not None]
 
-        def go_on(messages: list[Message]) -> None:
+        def go_on(messages: list[Message | None]) -> None:
             left = iter(messages)
             then([self._with(each, header, left) for each, header in zip(asked, found, strict=True)])
 
@@ -41,10 +41,12 @@ class Reasons:
         lane = self._primary.shard.lanes.get(command.lane)
         return held(lane, command.receipt) if lane is not None else None
 
-    def _with(self, command: ChangeVisibility, header: Header | None, left: Iterator[Message]) -> ChangeVisibility:
+    def _with(
+        self, command: ChangeVisibility, header: Header | None, left: Iterator[Message | None]
+    ) -> ChangeVisibility:
         rewritten = None
-        if header is not None:
-            message = next(left)
+        message = next(left) if header is not None else None
+        if header is not None and message is not None:
             stored = content.with_reason(message.content, command.reason)
             if self._primary.journal.has_room(len(stored)):
                 rewritten = copy_of(header, msgspec.structs.replace(message, content=stored))

@@ -20,10 +20,11 @@ from holdfast.backend.letters import Reader
 from holdfast.backend.snapshotter import NO_SPACE
 from holdfast.core.command import Command
 from holdfast.core.compaction import Compaction, pick
+from holdfast.core.errors import CorruptLog
 from holdfast.core.files import Work
 from holdfast.core.limits import SEGMENT_BYTES
 from holdfast.core.primary import Primary
-from holdfast.core.segment_files import prepare_segment
+from holdfast.core.segment_files import Segment, prepare_segment
 from holdfast.core.snapshot import Advanced, remove_old
 from holdfast.core.types import Lsn
 from holdfast.runtime.crypto import MasterKey
@@ -173,21 +174,27 @@ class Upkeep:
         live = self._shard.live
         while (segment := pick(self._journal.segments, live, done=self._compacted)) is not None:
             self._compacted.add(segment.stem)
-            compaction = Compaction(
-                self._journal.shard,
-                segment,
-                cipher=self._reader.cipher(segment.stem),
-                is_alive=self._shard.is_alive,
-            )
-            is_over = False
-            while not is_over:
-                step = await self._drive(compaction.step())
-                if step.compact is not None:
-                    failpoint("copies read")
-                    await self._submit(step.compact)
-                    failpoint("copies written")
-                await asyncio.sleep(COMPACT_PAUSE_S)
-                is_over = step.is_over
+            try:
+                await self._compact_segment(segment)
+            except CorruptLog as problem:
+                log.error("a segment is damaged and stays as it is; see docs/OPERATING.md", reason=str(problem))
+
+    async def _compact_segment(self, segment: Segment) -> None:
+        compaction = Compaction(
+            self._journal.shard,
+            segment,
+            cipher=self._reader.cipher(segment.stem),
+            is_alive=self._shard.is_alive,
+        )
+        is_over = False
+        while not is_over:
+            step = await self._drive(compaction.step())
+            if step.compact is not None:
+                failpoint("copies read")
+                await self._submit(step.compact)
+                failpoint("copies written")
+            await asyncio.sleep(COMPACT_PAUSE_S)
+            is_over = step.is_over
 
     async def _drive(self, work: Work[Result]) -> Result:
         """Runs a machine that looks at the shard's state: its steps in the loop, its operations in the thread."""
