@@ -4,7 +4,7 @@ Account and principal come from the verified key and from nowhere else. A reques
 which only a policy for everyone admits.
 """
 
-import msgspec
+from holdfast.core.values import Value
 
 SERVICE = "sqs"
 
@@ -33,7 +33,7 @@ OWNER_ONLY = frozenset(f"sqs:{each}".lower() for each in _ACTIONS if each not in
 QUEUE_ACTIONS = tuple(_ACTIONS)
 
 
-class Access(msgspec.Struct, frozen=True, gc=False):
+class Access(Value, frozen=True):
     """One question. Equal questions have equal answers, so it can be the key of a cache; see policy.remember_as."""
 
     account: str  # of the caller

@@ -10,8 +10,6 @@ Laws
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 
-import msgspec
-
 from holdfast.core.codec import Cipher
 from holdfast.core.command import Need
 from holdfast.core.errors import CorruptLog
@@ -20,9 +18,10 @@ from holdfast.core.index import IndexHead, SegmentIndex, encode_index
 from holdfast.core.segment import index_path, segment_path
 from holdfast.core.segment_files import Segment
 from holdfast.core.types import Epoch, Header, LaneId, Lsn, Seq, ShardId
+from holdfast.core.values import Value
 
 
-class Location(msgspec.Struct, frozen=True, gc=False):
+class Location(Value, frozen=True):
     """Where a message's bytes are, from the type byte on; it was sealed with (epoch, its `at`)."""
 
     path: str
@@ -32,13 +31,13 @@ class Location(msgspec.Struct, frozen=True, gc=False):
     stem: str
 
 
-class IndexNeeded(msgspec.Struct, frozen=True, gc=False):
+class IndexNeeded(Value, frozen=True):
     """Cannot tell without the index of this segment: load it (segment_files.load_index) and ask again."""
 
     stem: str
 
 
-class Found(msgspec.Struct, frozen=True, gc=False):
+class Found(Value, frozen=True):
     """Headers in ascending seq, complete up to seq `upto`: what Shard.load wants."""
 
     headers: list[Header]

@@ -16,12 +16,11 @@ Laws
 from collections.abc import Mapping
 from itertools import pairwise
 
-import msgspec
-
 from holdfast.core import civil
 from holdfast.core.canonical import parameters
 from holdfast.core.denials import IncompleteSignature, MissingAuthenticationToken, SignatureDoesNotMatch
 from holdfast.core.limits import PRESIGNED_MAX_S, SIGNATURE_SKEW_S
+from holdfast.core.values import Fact
 
 ALGORITHM = b"AWS4-HMAC-SHA256"
 TERMINATOR = b"aws4_request"
@@ -33,7 +32,7 @@ _REQUIRED = tuple(b"X-Amz-" + each for each in (b"Algorithm", b"Credential", b"D
 _PARAMETERS = frozenset((*_REQUIRED, b"X-Amz-Expires", b"X-Amz-Security-Token"))
 
 
-class Claim(msgspec.Struct, frozen=True):
+class Claim(Fact, frozen=True):
     """The part of an authorization that a client repeats all day."""
 
     access_key: str

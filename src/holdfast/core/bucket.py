@@ -16,10 +16,9 @@ first in one of the second, and everything is an exact integer.
 from collections import OrderedDict
 from collections.abc import Sequence
 
-import msgspec
-
 from holdfast.core import errors
 from holdfast.core.limits import BUCKETS_MAX
+from holdfast.core.values import Value
 
 _UNIT = 1_000_000
 _LOOK = 2  # buckets looked at for each new one, in turn: drained ones go twice as fast as new ones come
@@ -35,7 +34,7 @@ class RequestThrottled(errors.RequestThrottled, status=403):
         self.retry_after_us = retry_after_us
 
 
-class Rate(msgspec.Struct, frozen=True, gc=False):
+class Rate(Value, frozen=True):
     """Both in units of cost, usually requests. What costs more than `burst` never fits."""
 
     per_second: int

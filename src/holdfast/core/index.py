@@ -19,13 +19,13 @@ from hashlib import blake2b
 from typing import Final
 
 import google_crc32c
-import msgspec
 
 from holdfast.core.codec import HEADER_BYTES, pack_header, unpack_header
 from holdfast.core.command import Need
 from holdfast.core.limits import INDEX_CHUNK, SECOND
 from holdfast.core.record import Sent
 from holdfast.core.types import Epoch, Header, Instant, LaneId, Lsn, ShardId
+from holdfast.core.values import Value
 
 MAGIC: Final = b"HFINDEX\0"
 VERSION: Final = 1
@@ -42,7 +42,7 @@ _EMPTY = memoryview(b"")
 HEAD_BYTES: Final = _HEAD.size + _CRC.size
 
 
-class IndexHead(msgspec.Struct, frozen=True, gc=False):
+class IndexHead(Value, frozen=True):
     """What an index says of its segment; readable without the rest."""
 
     shard: ShardId

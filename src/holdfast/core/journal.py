@@ -17,8 +17,6 @@ Laws
 from collections.abc import Sequence
 from typing import Final
 
-import msgspec
-
 from holdfast.core.archive import Archive
 from holdfast.core.codec import Cipher, encode
 from holdfast.core.files import FileOp, Rename, Sync, SyncDir, Write
@@ -38,12 +36,13 @@ from holdfast.core.segment import (
 )
 from holdfast.core.segment_files import Segment
 from holdfast.core.types import Epoch, Instant, Lsn, ShardId, WallMs
+from holdfast.core.values import Cell
 
 _FIRST, _NONE, _START = Lsn(1), Lsn(0), Instant(0)
 _SLACK: Final = 2 * SECTOR  # what a send takes besides its content: clear part, seal, frame's head, padding
 
 
-class _Draft(msgspec.Struct, gc=False):
+class _Draft(Cell):
     """A frame whose place is fixed and whose bytes are not."""
 
     segment: Segment

@@ -1,12 +1,11 @@
 """A message that was handed out and is not gone: what a lane remembers of it."""
 
-import msgspec
-
 from holdfast.core.types import Epoch, Group, Header, Instant, Lsn, Seq, WallMs
+from holdfast.core.values import Cell, Value
 from holdfast.core.wheel import NEVER
 
 
-class Rare(msgspec.Struct, gc=False):
+class Rare(Cell):
     """What most leases do without."""
 
     at: Lsn  # compaction moved its bytes
@@ -16,7 +15,7 @@ class Rare(msgspec.Struct, gc=False):
     attempt: bytes | None  # the ReceiveRequestAttemptId that may ask for it again
 
 
-class Lease(msgspec.Struct, gc=False):
+class Lease(Cell):
     """A message that was handed out. `until` 0: its lease is over and it is visible again.
 
     There may be 120,000 in a lane, so every field is counted: numbers are shared where they can be, the rare ones
@@ -76,7 +75,7 @@ class Lease(msgspec.Struct, gc=False):
         )
 
 
-class Attempt(msgspec.Struct, frozen=True, gc=False):
+class Attempt(Value, frozen=True):
     time: Instant
     seqs: tuple[Seq, ...]
 

@@ -1,11 +1,10 @@
 """When and where a decision is taken: handed to every rule, so that none of them asks for it."""
 
-import msgspec
-
 from holdfast.core.types import Epoch, Instant, Lsn, WallMs
+from holdfast.core.values import Value
 
 
-class Moment(msgspec.Struct, frozen=True, gc=False):
+class Moment(Value, frozen=True):
     epoch: Epoch
     lsn: Lsn  # of the first record this decision will write
     now: Instant

@@ -8,8 +8,6 @@ same way; the message leaves one log and enters the other exactly once, whatever
 Only committed departures are sent. Both tables are replicated state, so a restart resumes where it was.
 """
 
-import msgspec
-
 from holdfast.core.command import Handover
 from holdfast.core.limits import OUTBOX_IN_FLIGHT, OUTBOX_MAX
 from holdfast.core.receipt import message_id_bytes
@@ -28,9 +26,10 @@ from holdfast.core.types import (
     WallMs,
     pack_address,
 )
+from holdfast.core.values import Value
 
 
-class Entry(msgspec.Struct, frozen=True, gc=False):
+class Entry(Value, frozen=True):
     """A message that left its lane and has not arrived yet."""
 
     number: int

@@ -6,14 +6,13 @@ Waiters are entries in a table, not tasks. They are this host's own; a fail-over
 from heapq import heappop, heappush
 from typing import Any
 
-import msgspec
-
 from holdfast.core.command import Receive, Watch
 from holdfast.core.limits import WAITERS_MAX
 from holdfast.core.types import Instant, LaneId
+from holdfast.core.values import Fact
 
 
-class Waiter(msgspec.Struct, frozen=True):
+class Waiter(Fact, frozen=True):
     token: Any
     command: Receive | Watch
     until: Instant

@@ -16,8 +16,6 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
-import msgspec
-
 from holdfast.core.command import (
     EMPTY_DELIVERY,
     NOTHING_VISIBLE,
@@ -42,12 +40,13 @@ from holdfast.core.poll import Polls, Waiter
 from holdfast.core.record import Message
 from holdfast.core.shard import Shard
 from holdfast.core.types import Header, Instant, LaneId, Lsn, Seq, ShardId, WallMs
+from holdfast.core.values import Fact
 
 Outcome = Answer | HoldfastError
 Reply = tuple[Any, Outcome | list[Outcome]]  # a list: of a batch, in its order
 
 
-class Outgoing(msgspec.Struct, frozen=True):
+class Outgoing(Fact, frozen=True):
     """A committed departure to hand over now: read the message at entry.header.at, then call `handover`."""
 
     source: ShardId
@@ -69,7 +68,7 @@ class _Several:
         self.left = 0
 
 
-class _Place(msgspec.Struct, frozen=True):
+class _Place(Fact, frozen=True):
     """The token of such a command: where its outcome belongs."""
 
     several: _Several

@@ -10,16 +10,15 @@ A candidate is yielded in the order of service; the caller takes as many as it n
 from collections.abc import Iterator
 from heapq import heappop, heappush
 
-import msgspec
-
 from holdfast.core.command import Need
 from holdfast.core.lane import Lane
 from holdfast.core.lease import Lease
 from holdfast.core.limits import FAIR_LOOK_MAX
 from holdfast.core.types import Group, Header, Instant, Lsn, Seq
+from holdfast.core.values import Value
 
 
-class Candidate(msgspec.Struct, frozen=True, gc=False):
+class Candidate(Value, frozen=True):
     header: Header
     lease: Lease | None  # None: never handed out
 

@@ -15,8 +15,6 @@ Laws
 from collections import deque
 from typing import Any, Final
 
-import msgspec
-
 from holdfast.core.archive import Archive
 from holdfast.core.codec import decode
 from holdfast.core.errors import CorruptLog
@@ -41,11 +39,12 @@ from holdfast.core.segment import (
 from holdfast.core.segment_files import Segment, note_message
 from holdfast.core.shard import Shard
 from holdfast.core.types import Epoch, Instant, Lsn
+from holdfast.core.values import Value
 
 SPARE: Final = "spare-0"  # a primary's have higher numbers
 
 
-class Entry(msgspec.Struct, frozen=True, gc=False):
+class Entry(Value, frozen=True):
     """A frame of the tail."""
 
     frame: Frame
@@ -54,7 +53,7 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
     end: Place
 
 
-class _Piece(msgspec.Struct, frozen=True, gc=False):
+class _Piece(Value, frozen=True):
     """To be written: a frame, with the header before it when it begins its segment."""
 
     stem: str

@@ -34,10 +34,10 @@ from collections.abc import Iterator
 from typing import Final
 
 import google_crc32c
-import msgspec
 
 from holdfast.core.limits import FRAME_ALIGN
 from holdfast.core.types import Epoch, Instant, Lsn, ShardId, WallMs
+from holdfast.core.values import Value
 
 MAGIC: Final = b"HFSEGMNT"
 VERSION: Final = 1
@@ -56,7 +56,7 @@ class Damaged(ValueError):
     """These bytes are no frame or header; says why."""
 
 
-class SegmentHeader(msgspec.Struct, frozen=True, gc=False):
+class SegmentHeader(Value, frozen=True):
     shard: ShardId
     epoch: Epoch
     first: Lsn
@@ -65,7 +65,7 @@ class SegmentHeader(msgspec.Struct, frozen=True, gc=False):
     durable: Lsn
 
 
-class Frame(msgspec.Struct, frozen=True, gc=False):
+class Frame(Value, frozen=True):
     length: int
     crc: int
     previous: int
@@ -87,7 +87,7 @@ class Frame(msgspec.Struct, frozen=True, gc=False):
         return align(self.length)
 
 
-class Damage(msgspec.Struct, frozen=True, gc=False):
+class Damage(Value, frozen=True):
     """What lies behind the last valid frame, when it is not just zeros."""
 
     is_rot: bool  # it was durable once; otherwise a torn tail that nobody was told about

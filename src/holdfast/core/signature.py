@@ -21,8 +21,6 @@ from hashlib import sha256
 from hmac import compare_digest, digest
 from typing import TypeVar
 
-import msgspec
-
 from holdfast.core.authorization import (
     ALGORITHM,
     PRESIGNED_MARK,
@@ -40,6 +38,7 @@ from holdfast.core.authorization import (
 from holdfast.core.canonical import canonical_path, canonical_query, canonical_value, encoded_query, parameters
 from holdfast.core.denials import InvalidClientTokenId, SignatureDoesNotMatch
 from holdfast.core.limits import AUTHORIZATION_BYTES_MAX, AUTHORIZATIONS_MAX, SIGNING_KEYS_MAX
+from holdfast.core.values import Fact, Value
 
 _SIGNATURE_CHARS = 64
 # Headers that clients send and nobody has to sign.
@@ -49,12 +48,12 @@ _HARMLESS = frozenset(
 )
 
 Key = TypeVar("Key")
-Value = TypeVar("Value")
+Held = TypeVar("Held")
 SecretOf = Callable[[str], str | None]  # of an access key id; None when there is none or it is disabled
 Sign = Callable[[bytes], bytes]
 
 
-class Signed(msgspec.Struct, frozen=True):
+class Signed(Fact, frozen=True):
     """A request as it came: header names in lower case, repeated headers joined by commas; path and query undecoded."""
 
     method: bytes
@@ -64,7 +63,7 @@ class Signed(msgspec.Struct, frozen=True):
     body: bytes
 
 
-class Signer(msgspec.Struct, frozen=True, gc=False):
+class Signer(Value, frozen=True):
     """Who signed."""
 
     access_key: str
@@ -279,7 +278,7 @@ def _check_token(token: bytes | None, claim: Claim) -> None:
         )
 
 
-def _put(table: dict[Key, Value], key: Key, *, value: Value, entries_max: int) -> None:
+def _put(table: dict[Key, Held], key: Key, *, value: Held, entries_max: int) -> None:
     """The oldest entry makes room."""
     if key not in table and len(table) >= entries_max:
         del table[next(iter(table))]

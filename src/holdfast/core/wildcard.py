@@ -3,10 +3,10 @@
 The cost of a match is bounded by pattern length times text length: no pattern makes it explode.
 """
 
-import msgspec
+from holdfast.core.values import Value
 
 
-class Glob(msgspec.Struct, frozen=True, gc=False):
+class Glob(Value, frozen=True):
     """`pieces` are what stands between the stars, so a pattern without a star is one piece."""
 
     pieces: tuple[str, ...]
@@ -27,7 +27,7 @@ class Glob(msgspec.Struct, frozen=True, gc=False):
         return at <= end
 
 
-class Patterns(msgspec.Struct, frozen=True, gc=False):
+class Patterns(Value, frozen=True):
     """A list in a policy: one match is enough."""
 
     exact: frozenset[str]

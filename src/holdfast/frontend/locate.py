@@ -5,11 +5,10 @@ what has changed.
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterator, Sequence
 
-import msgspec
-
 from holdfast.core.catalogue import FORMER_MAX, QueueRow
 from holdfast.core.errors import QueueDoesNotExist
 from holdfast.core.types import Kind, LaneConfig, LaneId, QueueName, ShardId, unpack_address
+from holdfast.core.values import Fact
 from holdfast.protocol import attributes, names
 from holdfast.protocol.actions import required
 from holdfast.protocol.names import Site
@@ -18,7 +17,7 @@ from holdfast.protocol.receives import Origin
 REFERENCES_MAX = 10_000  # spellings of queue URLs remembered
 
 
-class Queue(msgspec.Struct, frozen=True):
+class Queue(Fact, frozen=True):
     """A queue as requests need it."""
 
     row: QueueRow

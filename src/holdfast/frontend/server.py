@@ -40,15 +40,15 @@ class Server:
         self.connections: set[Connection] = set()
         self.second = 0  # coarse clock, advanced by the sweep
         self.is_draining = False
-        self._listener: asyncio.Server | None = None
+        self._listener: Any = None  # an asyncio.Server or uvloop's, which differs from its type
         self._sweeper: asyncio.TimerHandle | None = None
         self._empty = asyncio.Event()
 
     async def listen(self, host: str, port: int, **options: Any) -> int:
-        """Answers the port, chosen by the system when 0 is asked for. `options`: of create_server, for TLS and for a
-        port that several processes share."""
+        """Answers the port, which the system chooses for 0. `options`: of create_server, for TLS and a shared port."""
         loop = asyncio.get_running_loop()
-        self._listener = await loop.create_server(lambda: Connection(self), host, port, backlog=1024, **options)
+        make: Any = Connection
+        self._listener = await loop.create_server(lambda: make(self), host, port, backlog=1024, **options)
         self._sweep(loop)
         return int(self._listener.sockets[0].getsockname()[1])
 
@@ -84,7 +84,7 @@ class Server:
             self._empty.set()
 
 
-class Connection(asyncio.Protocol):
+class Connection:  # an asyncio.Protocol by what it does; that base would keep mypyc from compiling it whole
     __slots__ = tuple(
         "_body _body_more _current _head_bytes _headers _is_advancing _is_clogged _is_closing _is_paused _is_split "
         "_owes_continue _pairs _parser _peer _phase _queue _received _refusal _server _since _target _transport "

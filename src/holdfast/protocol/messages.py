@@ -17,6 +17,7 @@ from holdfast.core.errors import (
     UnsupportedOperation,
 )
 from holdfast.core.types import Kind, LaneConfig, LaneId
+from holdfast.core.values import Value
 from holdfast.protocol import content, digests
 from holdfast.protocol.actions import Attributes, AttributeValue, Outgoing, required
 
@@ -35,7 +36,7 @@ _escape = msgspec.json.Encoder().encode
 SentT = TypeVar("SentT", bound=Outgoing)
 
 
-class Parcel(msgspec.Struct, frozen=True, gc=False):
+class Parcel(Value, frozen=True):
     """A message ready to be sent, and what the reply says about it."""
 
     command: Send

@@ -2,17 +2,16 @@
 
 import re
 
-import msgspec
-
 from holdfast.core.errors import InvalidParameterValue, QueueDoesNotExist
 from holdfast.core.types import QueueName
+from holdfast.core.values import Fact
 
 _ACCOUNT = re.compile(r"[0-9]{12}").fullmatch
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,80}").fullmatch
 _FIFO_NAME = re.compile(r"[A-Za-z0-9_-]{1,75}\.fifo").fullmatch
 
 
-class Site(msgspec.Struct, frozen=True):
+class Site(Fact, frozen=True):
     """Where a server says it is."""
 
     account: str = "000000000000"  # the one made at the first start, and everybody's when nobody has to sign

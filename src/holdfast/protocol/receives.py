@@ -12,6 +12,7 @@ from holdfast.core import limits, receipt
 from holdfast.core.command import Delivered, Receive
 from holdfast.core.errors import InvalidAttributeName, InvalidParameterValue
 from holdfast.core.types import Cause, Kind, LaneConfig, LaneId, Receipt, ShardId, WallMs
+from holdfast.core.values import Value
 from holdfast.protocol import content, digests
 from holdfast.protocol.actions import Attributes, ReceiveMessage
 from holdfast.protocol.json import encode
@@ -34,7 +35,7 @@ _EVERYTHING = ("All", ".*", "*")
 _decode_attributes = msgspec.json.Decoder(Attributes).decode
 
 
-class Handed(msgspec.Struct, frozen=True, gc=False):
+class Handed(Value, frozen=True):
     """A message on its way to a client."""
 
     delivered: Delivered
@@ -44,14 +45,14 @@ class Handed(msgspec.Struct, frozen=True, gc=False):
     cause: int = Cause.NONE  # why it left another queue
 
 
-class View(msgspec.Struct, frozen=True, gc=False):
+class View(Value, frozen=True):
     """Which attributes a receive returns."""
 
     system: tuple[str, ...] = ()
     attributes: tuple[str, ...] = ()
 
 
-class Origin(msgspec.Struct, frozen=True, gc=False):
+class Origin(Value, frozen=True):
     """Where the messages of a receive come from."""
 
     shard: ShardId

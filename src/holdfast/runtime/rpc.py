@@ -5,16 +5,15 @@ has it changed. In one process this is a method call; over the network the same 
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-import msgspec
-
 from holdfast.core.catalogue import QueueRow
 from holdfast.core.command import Command
 from holdfast.core.identity import Signatory
 from holdfast.core.store import Changes, Snapshot
 from holdfast.core.types import Cause, LaneId, ShardId, WallMs
+from holdfast.core.values import Value
 
 
-class Letter(msgspec.Struct, frozen=True, gc=False):
+class Letter(Value, frozen=True):
     """What a client gets of a message that was handed out."""
 
     content: bytes

@@ -15,11 +15,10 @@ import contextlib
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-import msgspec
-
 from holdfast.core.command import EMPTY_DELIVERY, Command, Peek, Receive
 from holdfast.core.errors import HoldfastError, Overloaded, ServiceUnavailable
 from holdfast.core.types import ShardId
+from holdfast.core.values import Fact
 from holdfast.runtime import frames
 from holdfast.runtime.rpc import Backend, Call, Letter, Receiver
 
@@ -34,7 +33,7 @@ class Unreachable(ServiceUnavailable):
     )
 
 
-class _Pending(msgspec.Struct, frozen=True):
+class _Pending(Fact, frozen=True):
     call: Call
     batch: int  # how many commands; 0: no batch
     is_receive: bool
