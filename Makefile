@@ -7,6 +7,11 @@ READY := .venv/.ready
 SPARK := .venv-spark/bin
 SPARK_READY := .venv-spark/.ready
 
+# Where `make compile` puts the package with its hot modules compiled; empty when that is not newer than the source.
+COMPILED := build/compiled
+FAST = $$(test -e $(COMPILED)/.ready && test -z "$$(find src -name '*.py' -newer $(COMPILED)/.ready -print -quit)" \
+	&& echo $(COMPILED))
+
 SIM_SECONDS ?= 60
 SEEDS ?= 100
 FIRST ?= 0
@@ -17,10 +22,15 @@ FUZZ ?= 1000000
 FUZZ_SEED ?= holdfast
 MODEL ?=
 CUTS ?= 100
+TWINS ?= 12
+# Real servers, compiled: what passes through every compiled module.
+COMPILED_TESTS := tests/process/test_server.py tests/process/test_durability.py tests/process/test_workers.py \
+	tests/process/test_query.py tests/process/test_admission.py tests/process/test_failpoints.py \
+	tests/compat/test_message_contract.py tests/compat/test_queue_contract.py tests/compat/test_dead_letter_contract.py
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-spark setup-compat run test check fmt static unit sim sim-timed mutants model cuts fuzz \
-	bench bench-quick bench-peers bench-core bench-pipeline pipeline-demo \
+.PHONY: help setup setup-spark setup-compat run compile test test-compiled check fmt static unit sim sim-timed \
+	mutants model cuts fuzz bench bench-quick bench-peers bench-core bench-pipeline pipeline-demo \
 	test-spark test-spark-full lock lock-spark
 
 help: ## list the targets
@@ -63,7 +73,14 @@ setup-compat: setup # foreign clients, each in its own environment in the user's
 	$(BIN)/python -m tests.compat.environments
 
 run: setup ## serve SQS on 127.0.0.1:9324, messages in ./data
-	$(BIN)/holdfast serve --data ./data --listen 127.0.0.1:9324
+	PYTHONPATH=$(FAST) $(BIN)/holdfast serve --data ./data --listen 127.0.0.1:9324
+
+compile: setup ## compile the hot modules for `make run` and `make bench`; minutes, needs a C compiler
+	@$(BIN)/python scripts/can_compile.py
+	@rm -rf build/wheel $(COMPILED)
+	HOLDFAST_COMPILED=1 $(BIN)/python -m hatchling build -t wheel -d build/wheel
+	$(BIN)/python -m zipfile -e build/wheel/*.whl $(COMPILED)
+	@touch $(COMPILED)/.ready
 
 pipeline-demo: setup-spark ## a made-up day through the pipeline: usage, bills, alerts; prints the path of its page
 	$(SPARK)/holdfast pipeline demo
@@ -83,6 +100,15 @@ test-spark: setup-spark ## the pipeline's tests; without Java those on Spark are
 
 test-spark-full: setup-spark ## also every kill, a cluster of processes, a standalone cluster, Connect; ten minutes
 	HOLDFAST_SPARK_TESTS=full $(SPARK)/python -m pytest tests/pipeline
+
+test-compiled: setup ## the compiled package does what the source does; skipped where there is no C compiler
+	@if $(BIN)/python scripts/can_compile.py; then \
+		test -n "$(FAST)" || $(MAKE) --no-print-directory compile && \
+		$(BIN)/python -m tests.sim.twins --compiled $(COMPILED) --seeds $(TWINS) && \
+		PYTHONPATH=$(COMPILED) $(BIN)/python -m pytest -n 2 --dist loadfile $(COMPILED_TESTS); \
+	else \
+		echo "NOT TESTED: the compiled package"; \
+	fi
 
 fmt: setup ## format, and fix what can be fixed
 	$(BIN)/ruff check --fix-only --quiet .
@@ -116,17 +142,17 @@ fuzz: setup ## try FUZZ changed requests against signatures, and streams against
 	$(BIN)/python -m tests.fuzz --count $(FUZZ) --seed $(FUZZ_SEED)
 
 bench: setup ## measure Holdfast beside its peers; ten minutes, writes docs/PERFORMANCE.md
-	$(BIN)/python -m bench
+	PYTHONPATH=$(FAST) $(BIN)/python -m bench
 
 bench-quick: setup ## the same, a look of two minutes that changes no file of the repository
-	$(BIN)/python -m bench --quick
+	PYTHONPATH=$(FAST) $(BIN)/python -m bench --quick
 
 bench-peers: setup ## fetch the peers into the user's cache folder; what cannot be had is left out
 	$(BIN)/python -m bench.peers.install
 
 bench-core: setup ## measure the core alone, and what counting costs
-	$(BIN)/python -m bench.core
-	$(BIN)/python -m bench.usage
+	PYTHONPATH=$(FAST) $(BIN)/python -m bench.core
+	PYTHONPATH=$(FAST) $(BIN)/python -m bench.usage
 
 lock: ## choose all versions anew; needs uv
 	@{ echo "# Exact versions of everything, for any platform. Written by \`make lock\` from pyproject.toml."; \

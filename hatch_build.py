@@ -1,0 +1,68 @@
+"""Builds the wheel with its hot modules compiled by mypyc, when HOLDFAST_COMPILED=1; otherwise it stays pure Python.
+
+The source is the same in both, and so is what it does: a compiled module is only faster. What mypyc cannot do decides
+which modules are left out: it drops the keywords of a class (core/values.py), so modules whose structs are decoded, or
+whose errors carry a status, stay as they are. tests/test_compiled.py holds the list to these rules.
+"""
+
+import atexit
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+COMPILED = {
+    "core": "access archive aside authorization backlog canonical civil codec dedup fifo handle index journal lane "
+    "lease limits moment outbox poll primary queue receipt receive redrive replica_log replicated segment send shard "
+    "signature upkeep wheel wildcard window",
+    "protocol": "batches digests json messages names receives",
+    "frontend": "admit bounds caller changes dialect exchange forward head keyring locate peeks reach refusals rights "
+    "server service",
+    "backend": "disk host lead",
+    "runtime": "clock crypto metrics rpc workers",
+}
+SETUP = """
+import sys
+from mypyc.build import mypycify
+from setuptools import setup
+
+setup(
+    name="holdfast-compiled",
+    packages=[],
+    script_args=["build_ext", "--inplace"],
+    ext_modules=mypycify(sys.argv[1:], opt_level="2", debug_level="0", group_name="holdfast"),
+)
+"""
+
+
+def modules() -> list[str]:
+    """Paths below src/."""
+    return [f"holdfast/{folder}/{name}.py" for folder, names in COMPILED.items() for name in names.split()]
+
+
+def compile_into(folder: Path, source: Path) -> list[Path]:
+    """Answers the libraries, by their paths in `folder`, which afterwards is a copy of `source` with them in it."""
+    shutil.copytree(source / "holdfast", folder / "holdfast", ignore=shutil.ignore_patterns("__pycache__", "*.so"))
+    (folder / "setup.py").write_text(SETUP)
+    command = [sys.executable, "setup.py", "--strict", "--disable-error-code=unused-ignore", *modules()]
+    subprocess.run(command, cwd=folder, check=True, stdout=subprocess.DEVNULL)
+    return [path.relative_to(folder) for path in folder.rglob("*.so") if "build" not in path.relative_to(folder).parts]
+
+
+class CompileHook(BuildHookInterface[Any]):
+    PLUGIN_NAME = "custom"
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        if version == "editable" or os.environ.get("HOLDFAST_COMPILED") != "1":
+            return
+        folder = Path(tempfile.mkdtemp(prefix="holdfast-compiled-"))
+        atexit.register(shutil.rmtree, folder)  # the wheel is written after this
+        libraries = compile_into(folder, Path(self.root) / "src")
+        build_data["pure_python"] = False
+        build_data["infer_tag"] = True
+        build_data["force_include"].update({str(folder / path): str(path) for path in libraries})

@@ -1,0 +1,48 @@
+"""The modules that the wheel compiles keep to what mypyc can do without changing what they mean."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from hatch_build import modules
+
+SOURCE = Path(__file__).resolve().parent.parent / "src"
+PARSED = {module: ast.parse((SOURCE / module).read_text()) for module in modules()}
+
+
+def classes(tree: ast.Module) -> list[ast.ClassDef]:
+    return [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+
+
+@pytest.mark.parametrize("module", modules())
+def test_no_class_relies_on_keywords_that_would_be_dropped(module: str) -> None:
+    """`frozen` is there for type checkers; the base has it as well (core/values.py)."""
+    keywords = {
+        f"{node.name}({keyword.arg})"
+        for node in classes(PARSED[module])
+        for keyword in node.keywords
+        if not (keyword.arg == "frozen" and ast.unparse(node.bases[0]) in {"Value", "Fact"})
+    }
+    assert not keywords
+
+
+@pytest.mark.parametrize("module", modules())
+def test_no_struct_is_made_here_without_a_base_that_hands_its_options_on(module: str) -> None:
+    bases = {ast.unparse(base) for node in classes(PARSED[module]) for base in node.bases}
+    assert "msgspec.Struct" not in bases
+
+
+def test_a_compiled_class_has_no_subclass_that_is_not() -> None:
+    compiled = {node.name: module for module, tree in PARSED.items() for node in classes(tree)}
+    for path in sorted(SOURCE.rglob("*.py")):
+        module = str(path.relative_to(SOURCE))
+        if module in PARSED:
+            continue
+        text = path.read_text()
+        for node in classes(ast.parse(text)):
+            for base in node.bases:
+                home = compiled.get(ast.unparse(base).partition("[")[0].rpartition(".")[2])
+                name = ast.unparse(base).partition("[")[0].rpartition(".")[2]
+                is_same = home is not None and f"from {home[:-3].replace('/', '.')} import" in text and name in text
+                assert not is_same, f"{module}: {node.name} is a subclass of {home}'s {name}, which is compiled"
