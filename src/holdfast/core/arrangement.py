@@ -5,7 +5,9 @@
                                         └──▶ sizing ───▶ Grow, Dismiss
 
 Laws
-- A host that is not heard gets nothing new; it keeps what it has until the grace is over, since it may come back.
+- A host that is not heard gets nothing new. If its lease is over as well it keeps what it has until the grace is over,
+  since it may come back.
+- Repairs come first: a turn that repairs or spreads balances nothing.
 - At most `moves_max` shards have a replica on the move; a shard on the move is only repaired, never balanced.
 - A primary is taken from a shard only when every assigned host is a member: a hand-over must not make it thin.
 - A host is empty when no assignment names it, no configuration counts on it, and no shard is thin: as long as one is,
@@ -116,18 +118,20 @@ class Arranger:
         holders = {each for one in view.assignments.values() for each in one.hosts}
         places = {}
         for host in sorted(holders | set(view.hosts)):
-            is_here = host in view.hosts and hearing.is_heard(host, now) and _is_settled(host, view, hearing)
-            if is_here:
-                self._absent_since.pop(host, None)
-            absent = now - self._absent_since.setdefault(host, now) if not is_here else 0
             record = view.hosts.get(host)
+            is_heard = hearing.is_heard(host, now)
+            if is_heard or record is not None:
+                self._absent_since.pop(host, None)
+                absent = 0
+            else:
+                absent = now - self._absent_since.setdefault(host, now)
             is_draining = host in view.drains
             places[host] = Place(
                 host,
                 # Of a host that is gone nobody knows the zone: it stands alone.
                 record.zone if record else f"?{host}",
                 record.capacity if record else 100,
-                accepts=is_here and not is_draining,
+                accepts=is_heard and not is_draining and _is_settled(host, view, hearing),
                 keeps=absent < self.settings.grace_us and not is_draining,
             )
         for host in [each for each in self._absent_since if each not in places]:
@@ -173,10 +177,12 @@ class Arranger:
             return
         leaders = {shard: record.primary for shard, record in view.shards.items()}
         board = Board(layout, list(places.values()), loads=self._loads, leaders=leaders)
-        slack = BALANCE_STOP_PERCENT if self._is_balancing else BALANCE_START_PERCENT
         busy = [shard for shard, record in view.shards.items() if is_growing or not _is_whole(shard, record, view)]
-        moves = plan_moves(board, replicas=self.settings.replicas, slack_percent=slack, limit=limit, busy=busy)
-        self._is_balancing = bool(moves) or (self._is_balancing and bool(moving))
+        replicas = self.settings.replicas
+        if not plan_moves(board, replicas=replicas, slack_percent=None, limit=limit, busy=busy):
+            slack = BALANCE_STOP_PERCENT if self._is_balancing else BALANCE_START_PERCENT
+            moves = plan_moves(board, replicas=replicas, slack_percent=slack, limit=limit, busy=busy)
+            self._is_balancing = bool(moves) or (self._is_balancing and bool(moving))
         for shard, hosts in board.replicas.items():
             if tuple(hosts) != tuple(layout[shard]) or shard not in view.assignments:
                 yield Assign(shard, tuple(hosts))

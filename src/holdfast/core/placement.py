@@ -120,9 +120,9 @@ class Board:
 
 
 def plan_moves(
-    board: Board, *, replicas: int, slack_percent: int, limit: int, busy: Collection[ShardId] = ()
+    board: Board, *, replicas: int, slack_percent: int | None, limit: int, busy: Collection[ShardId] = ()
 ) -> list[Move]:
-    """The next moves, at most `limit`; the board is left as they would leave it.
+    """The next moves, at most `limit`; the board is left as they would leave it. Without a slack nothing is balanced.
 
     `busy` shards are on the move already and only repaired further. O(hosts² · shards per host) for each move.
     """
@@ -135,7 +135,7 @@ def plan_moves(
     return moves
 
 
-def _wanted(board: Board, replicas: int, *, slack_percent: int, busy: Collection[ShardId]) -> Iterator[Move]:
+def _wanted(board: Board, replicas: int, *, slack_percent: int | None, busy: Collection[ShardId]) -> Iterator[Move]:
     """Each is carried out before the next is asked for."""
     for shard in board.replicas:
         while (repair := _repair(board, shard, replicas)) is not None:
@@ -143,6 +143,8 @@ def _wanted(board: Board, replicas: int, *, slack_percent: int, busy: Collection
     for shard in board.replicas:
         while shard not in busy and (spread := _spread(board, shard)) is not None:
             yield spread
+    if slack_percent is None:
+        return
     slack = board.mean_use() * slack_percent // 100
     moved: set[ShardId] = set(busy)  # no shard is moved twice by one plan
     while (balance := _balance(board, slack, moved)) is not None:
