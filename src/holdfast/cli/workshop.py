@@ -26,6 +26,15 @@ from holdfast.spark.session import session
 
 TABLES: Mapping[str, Table] = {**tables.TABLES, **REPORTS}
 
+# For the few rows of a demo: compiling plans and hot loops takes three times as long as what it saves.
+SMALL: Mapping[str, str] = {
+    "spark.driver.extraJavaOptions": "-Duser.timezone=UTC -XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.shuffle.partitions": "1",
+}
+
 
 class Shop(NamedTuple):
     """A ledger, and what commands do to it."""
@@ -70,13 +79,14 @@ def open_shop(
     rates: Path | None = None,
     master: str = toolbox.LOCAL,
     abandon: list[str] | None = None,
+    settings: Mapping[str, str] | None = None,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Shop:
     """Starts no JVM: the first step that needs one does."""
     opened = Ledger(
         at.ledger,
         at.usage,
-        session=lambda: start_session(master, progress),
+        session=lambda: start_session(master, progress, settings),
         records=billing.records,
         terms=Terms(abandoned=frozenset(abandon or ())),
         progress=progress,
@@ -84,13 +94,13 @@ def open_shop(
     return Shop(opened, reports.Terms(rate_files.load(rates), at.region, holdfast.__version__), progress)
 
 
-def start_session(master: str, progress: Callable[[str], None]) -> Any:
+def start_session(master: str, progress: Callable[[str], None], settings: Mapping[str, str] | None = None) -> Any:
     progress("starting Spark")
     if master.startswith("sc://"):
         return session(remote=master)
     if toolbox.java() is None:
         raise Mistake(toolbox.JAVA)
-    return session(master=master)
+    return session(master=master, settings=settings)
 
 
 def ledger_rows(root: Path) -> int:
@@ -158,7 +168,7 @@ def verify(at: Places) -> tuple[list[Any], list[Any]]:
 def demo(at: Places, day: datetime.date, *, progress: Callable[[str], None]) -> Path:
     progress("making up a day")
     spool.write(at.usage, day)
-    shop = open_shop(at, progress=progress)
+    shop = open_shop(at, settings=SMALL, progress=progress)
     shop.ledger.once()
     shop.publish()
     progress("checking")
