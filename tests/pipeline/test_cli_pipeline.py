@@ -1,7 +1,9 @@
 """Pipeline commands that cannot do what they are asked say why and what to do, in one line, without a JVM."""
 
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -64,6 +66,17 @@ def test_two_runs_at_once_are_refused(tmp_path: Path) -> None:
         code, text = told("once", "--data", str(tmp_path))
     assert code == 2
     assert "another run" in text
+
+
+def test_watch_waits_and_ends_when_it_is_told_to(tmp_path: Path) -> None:
+    (tmp_path / "usage").mkdir()
+    program = [sys.executable, "-m", "holdfast", "pipeline", "watch", "--data", str(tmp_path)]
+    with subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+        while not (tmp_path / "ledger" / lock.FILE).exists() and running.poll() is None:
+            time.sleep(0.05)
+        running.send_signal(signal.SIGTERM)
+        out, said = running.communicate(timeout=60)
+    assert (running.returncode, out, said) == (0, "", "")
 
 
 def test_a_demo_does_not_write_into_another_one(tmp_path: Path) -> None:

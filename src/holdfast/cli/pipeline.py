@@ -183,7 +183,7 @@ def check(
     usage: UsageFolder = None,
     as_json: connect.AsJson = False,
 ) -> None:
-    """Check the ledger: no gaps, rows and units equal those of the nodes, bills equal usage. Needs no JVM.
+    """Check the ledger: no gaps, units as the nodes counted them, bills, costs and audit chain. Needs no JVM.
 
     Exit code 1 when something is wrong.
 
@@ -191,7 +191,7 @@ def check(
     """
     with toolbox.explained():
         shop = toolbox.workshop().open_shop(toolbox.places(data, ledger=ledger, usage=usage))
-        found = shop.ledger.check()
+        found = shop.check()
     if as_json:
         screen.show_json([{name: getattr(each, name) for name in each.__struct_fields__} for each in found])
     else:

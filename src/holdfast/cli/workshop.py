@@ -13,7 +13,8 @@ from holdfast.ledger import lock, tables
 from holdfast.ledger.store import TableStore
 from holdfast.ledger.tables import Table
 from holdfast.pipeline import rates as rate_files
-from holdfast.pipeline import reports, upkeep
+from holdfast.pipeline import report_checks, reports, upkeep
+from holdfast.pipeline.checks import Check
 from holdfast.pipeline.close import Terms
 from holdfast.pipeline.demo import spool
 from holdfast.pipeline.page import render
@@ -52,6 +53,10 @@ class Shop(NamedTuple):
         if not reports.is_due(self.ledger.store, self.terms):
             return Published()
         return reports.publish(self.ledger.job(), self.terms, progress=self.progress)
+
+    def check(self) -> list[Check]:
+        """Of the ledger and of what was published. Noted, for the page to show."""
+        return self.ledger.check(more=report_checks.all_checks(self.ledger.store))
 
     def compact(self) -> dict[str, int]:
         gone = upkeep.compact(self.ledger)
@@ -172,6 +177,6 @@ def demo(at: Places, day: datetime.date, *, progress: Callable[[str], None]) -> 
     shop.ledger.once()
     shop.publish()
     progress("checking")
-    shop.ledger.check()
+    shop.check()
     progress("writing the page")
     return write_report(at)

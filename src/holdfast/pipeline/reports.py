@@ -78,17 +78,17 @@ def day_numbers(store: TableStore) -> Numbers:
 
 def due_days(source: Numbers, seen: Snapshot) -> list[int]:
     """From the first day that differs on, because later ones look back at it."""
-    known = {_us(name): number for name, number in seen.numbers(DAY).items()}
+    known = {day_of(name): number for name, number in seen.numbers(DAY).items()}
     changed = [day for day, number in source.items() if known.get(day) != number]
     return sorted(day for day in source if changed and day >= min(changed))
 
 
 def due_months(store: TableStore, rates: Rates) -> Numbers:
-    current = _by(store.snapshot(tables.BILLING_USAGE).rows_by(), _month)
+    current = by_month(store.snapshot(tables.BILLING_USAGE).rows_by())
     seen = store.snapshot(reports.FOCUS_COST)
     if seen.transactions.get(RATES) != rates_number(rates):
         return current
-    known = {_us(name): number for name, number in seen.numbers(MONTH).items()}
+    known = {day_of(name): number for name, number in seen.numbers(MONTH).items()}
     return {month: rows for month, rows in current.items() if known.get(month) != rows}
 
 
@@ -104,6 +104,10 @@ def is_due(store: TableStore, terms: Terms) -> bool:
     )
 
 
+def by_month(numbers: Numbers) -> Numbers:
+    return _by(numbers, month_of)
+
+
 def _by(numbers: Numbers, period: Callable[[int], int]) -> Numbers:
     summed: Numbers = {}
     for at_us, count in numbers.items():
@@ -115,7 +119,7 @@ def _day(at_us: int) -> int:
     return at_us - at_us % DAY_US
 
 
-def _month(at_us: int) -> int:
+def month_of(at_us: int) -> int:
     return int(moment(at_us).replace(day=1, hour=0, minute=0, second=0, microsecond=0).timestamp()) * 1_000_000
 
 
@@ -123,7 +127,7 @@ def _name(day_us: int) -> str:
     return f"{moment(day_us):%Y-%m-%d}"
 
 
-def _us(name: str) -> int:
+def day_of(name: str) -> int:
     return int(datetime.datetime.fromisoformat(f"{name}T00:00:00+00:00").timestamp()) * 1_000_000
 
 
@@ -228,7 +232,7 @@ def _price(job: Job, terms: Terms) -> Numbers:
     months = due_months(job.store, terms.rates)
     if months:
         seen, billing = job.look(reports.FOCUS_COST), job.look(tables.BILLING_USAGE)
-        hours = [hour for hour in billing.rows_by() if _month(hour) in months]
+        hours = [hour for hour in billing.rows_by() if month_of(hour) in months]
         made = focus.costs(job.read(billing, hours), rates=terms.rates, region=terms.region, run_id=job.run_id)
         numbers = {**{MONTH + _name(month): rows for month, rows in months.items()}, RATES: rates_number(terms.rates)}
         _commit(job, made, seen, transactions=numbers, replace=months, rows_max=2 * sum(months.values()))
