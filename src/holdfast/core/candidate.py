@@ -67,6 +67,7 @@ class Candidate:
         self._answers: dict[HostId, Fenced] = {}
         self._level: dict[HostId, Member] = {}
         self._source: HostId | None = None  # whose longer log is being fetched
+        self._mute: list[HostId] = []  # who had a longer log and did not give it
         self._since = self._beat_at = station.now
         self._proposal: Proposal | None = None
         self.tick()
@@ -159,7 +160,8 @@ class Candidate:
         best = log.end
         for host, answer in self._answers.items():
             is_of_range = self._open is not None and _epoch_of(answer.end) == self._open.epoch
-            if is_of_range and answer.end > best:
+            is_mute = host in self._mute and not log.is_suspect
+            if is_of_range and not is_mute and answer.end > best:
                 best, self._source = answer.end, host
         self._enter(Phase.REACHING)
         if self._source is not None:
@@ -188,8 +190,8 @@ class Candidate:
             is_late = self._station.now - self._since >= FENCE_WAIT_LONG
             if self._standby.log.end < goal and not is_late:
                 return False
-            if self._standby.log.end < goal:  # it does not answer any more: begin again without it
-                del self._answers[self._source]
+            if self._standby.log.end < goal:  # it does not answer any more: do without it
+                self._mute.append(self._source)
                 self._enter(Phase.FENCING)
                 return False
         return self._standby.is_settled

@@ -36,7 +36,7 @@ class Damaged:
     def deadline(self) -> Instant:
         return self._look_at
 
-    def report(self) -> ShardReport:
+    def report(self, _: Instant) -> ShardReport:
         nothing = Lsn(0)
         return ShardReport(
             self._station.shard, Epoch(0), Role.DAMAGED, Epoch(0), nothing, nothing, nothing, silence_us=0

@@ -142,8 +142,8 @@ class Leader:
         self._count()
         self.changes.advance()
         if not self.is_closed:
-            self._release()
             self.primary.is_sure = self.roll.is_sure(now)
+            self._release()
             if self._is_fresh:
                 self._is_fresh = False
                 self.primary.tick(self.own, self._station.wall)

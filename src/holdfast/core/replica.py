@@ -30,7 +30,7 @@ from holdfast.core.coordination import Fetched, Settled
 from holdfast.core.errors import NotPrimary
 from holdfast.core.heartbeat import Role, ShardReport
 from holdfast.core.leader import Leader
-from holdfast.core.limits import RESERVE_BYTES, SEGMENT_BYTES, WAITING_MAX
+from holdfast.core.limits import REPLICA_BEAT, RESERVE_BYTES, SEGMENT_BYTES, WAITING_MAX
 from holdfast.core.primary import Primary
 from holdfast.core.repair import Repair
 from holdfast.core.replica_message import (
@@ -87,6 +87,7 @@ class Replica:
         self._candidate: Candidate | None = None
         self._leader: Leader | None = None
         self._waiting: list[Heard] = []  # for the promise to be durable
+        self._look_again = now  # when a refusal is worth another look at the record
         self._harmed: list[str] = []  # segments to be fetched again
         self._repair: Repair | None = None
         self._called: ShardRecord | None = None  # the record that this host has promised to take up
@@ -249,7 +250,8 @@ class Replica:
         if epoch < station.promising:
             self._answer_old(sender, message)
         elif isinstance(message, Refused):
-            if epoch > station.promising:  # somebody leads, or is about to
+            if epoch > station.promising and station.now >= self._look_again:  # somebody leads, or is about to
+                self._look_again = Instant(station.now + REPLICA_BEAT)
                 station.fetch(lambda _: None)
         elif epoch > station.promising and self._leader is not None:
             self._depose(f"epoch {epoch} has begun")

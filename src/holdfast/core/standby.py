@@ -127,7 +127,7 @@ class Standby:
             self.pull(sender, is_lost=True)
             return
         self._note_loss(place)
-        self._is_cutting = True
+        self._is_cutting, self._is_matched = True, False
 
         def begin() -> tuple[Work[None], tuple[Post, ...]]:
             return log.cut(place, self._station.promise), ()
