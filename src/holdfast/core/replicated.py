@@ -194,7 +194,8 @@ class Replicated:
                 lane.hold_on(seq, until=until, now=now)
                 if record.until <= now:
                     lane.change(seq, until=now, now=now)
-            self._note_handed(lane, record)
+            if record.request:
+                self._note_handed(lane, record)
             self._stir(lane)
             self.set_alarm(lane)
             return
@@ -209,7 +210,8 @@ class Replicated:
             lane.attempts = own(lane.attempts)
             lane.attempts.pop(attempt, None)
             lane.attempts[attempt] = Attempt(now, seqs)
-        self._note_handed(lane, record)
+        if record.request:
+            self._note_handed(lane, record)
         if record.is_final or record.until <= now:
             for seq in (*(header.seq for header in record.fresh), *record.again):
                 if record.is_final:
@@ -221,7 +223,7 @@ class Replicated:
             self.set_alarm(lane)
 
     def _note_handed(self, lane: Lane, record: r.Received) -> None:
-        if record.request and not record.is_final:
+        if not record.is_final:
             seqs = sorted([*(header.seq for header in record.fresh), *record.again])  # the order of each group
             self.requests.note_handed(record.request, self.now, [(seq, lane.leases[seq].number) for seq in seqs])
 
