@@ -1,6 +1,7 @@
 """The internal manager: who manages the cluster, who leads a shard that lost its primary, who should hold which shard.
 
-It runs on every host and listens; the one that holds the office (core/office.py) acts.
+It runs on every host and listens; the one that holds the office (office.py) acts. Who leads is decided in fail_over.py,
+who holds what in arrangement.py; here it is written.
 
     heartbeats, watch ──▶ think ──▶ shards/…       epoch + 1, another primary, RECOVERING      (fail-over, hand-over)
                                ├──▶ assignments/…  who should hold the shard                   (placement)
@@ -10,12 +11,10 @@ Laws
 - Whatever the manager does is one transaction that checks its own `manager` record and the revision of what it changes.
   So a deposed or delayed manager does nothing, and there is no command that could be replayed.
 - Leases and silence only decide when to try; what makes a fail-over safe is in the replicas (a persisted epoch).
-- A shard is given only to a member of its last configuration, with the disk of that configuration.
 - Nothing is decided while the manager is cut off, or from a store that was restored from a backup.
 - Everything is bounded: writes under way, tries for one shard (they back off), replicas on the move, hand-overs.
 """
 
-from collections import Counter
 from collections.abc import Sequence
 from enum import StrEnum
 
@@ -38,23 +37,13 @@ from holdfast.core.cluster import (
 )
 from holdfast.core.cluster_view import ClusterView
 from holdfast.core.coordination import Desk, Fetch, Fetched, Loaded, Settled, Transact, Watched
+from holdfast.core.fail_over import Appoint, FailOver, Stuck
 from holdfast.core.heartbeat import Heartbeat
-from holdfast.core.limits import (
-    ARRANGE_INTERVAL,
-    COMPLAIN_INTERVAL,
-    FAIL_OVER_BACKOFF,
-    FAIL_OVER_BACKOFF_MAX,
-    FAILED_MEMORY,
-    PAUSE_NOTICED,
-    STEADY_AFTER,
-    SUSPECT_AFTER,
-    SUSPECT_AFTER_MAX,
-    THINK_INTERVAL,
-)
+from holdfast.core.limits import ARRANGE_INTERVAL, PAUSE_NOTICED, SUSPECT_AFTER_MAX, THINK_INTERVAL
 from holdfast.core.office import Office
 from holdfast.core.sizing import Grow
 from holdfast.core.store import Check, LeaseId, Put, Transaction, Write
-from holdfast.core.suspicion import PATIENCE, Hearing, Trouble, candidates_of, trouble_of
+from holdfast.core.suspicion import Hearing
 from holdfast.core.types import Epoch, ShardId
 
 
@@ -108,21 +97,6 @@ class Output(msgspec.Struct, frozen=True):
     wanted_hosts: int = 0  # so many more; whoever can start hosts may do it. Drained ones may be stopped (drains/…)
 
 
-class _Tries(msgspec.Struct):
-    """Fail-overs of one shard since it was last steady."""
-
-    count: int
-    at: int
-    tried: list[HostId]
-    active_since: int | None = None
-
-
-class _Seen(msgspec.Struct):
-    trouble: Trouble
-    epoch: Epoch
-    since: int
-
-
 class Manager:
     def __init__(self, host: HostId, boot: int, *, settings: Settings, now: int, seen_revision: int = 0) -> None:
         self.host = host
@@ -130,6 +104,7 @@ class Manager:
         self.hearing = Hearing()
         self._desk = Desk()
         self.office = Office(host, boot, view=self.view, hearing=self.hearing, desk=self._desk)
+        self._fail_over = FailOver(self.view, self.hearing)
         self._arranger = Arranger(settings)
         self._notes: list[Note] = []
         self._needs_load = False
@@ -137,13 +112,6 @@ class Manager:
         self._woken = now
         self._think_at = now
         self._arrange_at = now
-        # since this host is in office
-        self._troubles: dict[ShardId, _Seen] = {}
-        self._tries: dict[ShardId, _Tries] = {}
-        self._complained: dict[ShardId, int] = {}
-        self._epochs: dict[ShardId, tuple[Epoch, ShardState, int]] = {}  # as last seen, and since when
-        self._failed: dict[HostId, int] = {}  # appointed, and did not become primary; when it was given up
-        self._led: Counter[HostId] = Counter()  # shards by primary, with the appointments of this turn
 
     def deadline(self) -> int:
         return self._think_at
@@ -215,11 +183,7 @@ class Manager:
             self.hearing.forgive(2 * SUSPECT_AFTER_MAX, now)
         else:
             self._note(What.DEPOSED, f"{self.host} no longer manages the cluster", host=self.host)
-        self._troubles.clear()
-        self._tries.clear()
-        self._complained.clear()
-        self._epochs.clear()
-        self._failed.clear()
+        self._fail_over.forget()
         self._arranger.forget()
 
     def _write(self, key: str, writes: Sequence[Write], *, now: int, checks: Sequence[Check] = ()) -> None:
@@ -230,79 +194,16 @@ class Manager:
     # in office
 
     def _manage(self, now: int) -> None:
-        self._led = Counter(each.primary for each in self.view.shards.values())
-        for shard in sorted(self.view.shards):
-            self._guard(shard, now)
+        for found in self._fail_over.look(lambda shard: self._desk.is_free(shard_key(shard)), now):
+            match found:
+                case Appoint(shard, member, reason):
+                    self._note(What.FAIL_OVER, reason, shard=shard, host=member.host)
+                    self._appoint(shard, member, now)
+                case Stuck(shard, reason):
+                    self._note(What.STUCK, reason, shard=shard)
         if now >= self._arrange_at:
             self._arrange_at = now + ARRANGE_INTERVAL
             self._arrange(now)
-
-    def _guard(self, shard: ShardId, now: int) -> None:
-        trouble = trouble_of(shard, self.view, self.hearing, now=now)
-        is_news = self._is_news(shard, now)
-        if trouble is Trouble.SILENT and is_news:
-            trouble = None
-        if trouble is None:
-            self._troubles.pop(shard, None)
-            self._calm_down(shard, now)
-            return
-        record = self.view.shards[shard]
-        seen = self._troubles.get(shard)
-        if seen is None or (seen.trouble, seen.epoch) != (trouble, record.epoch):
-            seen = self._troubles[shard] = _Seen(trouble, record.epoch, now)
-        tries = self._tries.get(shard)
-        patience = PATIENCE.get(trouble, 0) << min(tries.count - 1 if tries and trouble is Trouble.SLOW else 0, 4)
-        if now - seen.since >= patience and self._desk.is_free(shard_key(shard)):
-            self._fail_over(shard, trouble, now)
-
-    def _is_news(self, shard: ShardId, now: int) -> bool:
-        """Whether its record changed a moment ago: then its primary was alive, or has only just been appointed, and
-        what the members say is still about the epoch before."""
-        record = self.view.shards[shard]
-        held = self._epochs.get(shard)
-        if held is None or held[:2] != (record.epoch, record.state):
-            # What a new manager finds is no news: it may have been so for long.
-            since = now if held else now - SUSPECT_AFTER
-            held = self._epochs[shard] = (record.epoch, record.state, since)
-        return now - held[2] < SUSPECT_AFTER
-
-    def _calm_down(self, shard: ShardId, now: int) -> None:
-        tries = self._tries.get(shard)
-        if tries is None or self.view.shards[shard].state is not ShardState.ACTIVE:
-            return
-        tries.active_since = tries.active_since or now
-        if now - tries.active_since >= STEADY_AFTER:
-            del self._tries[shard]
-
-    def _fail_over(self, shard: ShardId, trouble: Trouble, now: int) -> None:
-        tries = self._tries.get(shard)
-        if tries and now - tries.at < min(FAIL_OVER_BACKOFF << min(tries.count, 8), FAIL_OVER_BACKOFF_MAX):
-            return
-        record = self.view.shards[shard]
-        alive = self.hearing.count_heard(now)
-        fit = candidates_of(shard, self.view, self.hearing, led=self._led, now=now)
-        if trouble is not Trouble.NOT_LEADING:
-            fit = [each for each in fit if each.host != record.primary]
-        if not fit or alive < record.min_members:
-            why = "no member of its last configuration can take over" if not fit else "too few hosts are alive"
-            self._complain(shard, f"{trouble}, and {why}", now)
-            return
-        if record.state is ShardState.RECOVERING:
-            self._failed[record.primary] = now
-        tried = tries.tried if tries else []
-        fresh = [each for each in fit if each.host not in tried]
-        candidate = (fresh or fit)[0]
-        self._tries[shard] = _Tries(
-            (tries.count if tries else 0) + 1, now, [*tried, candidate.host] if fresh else [candidate.host]
-        )
-        self._led[candidate.host] += 1
-        self._note(What.FAIL_OVER, trouble, shard=shard, host=candidate.host)
-        self._appoint(shard, candidate, now)
-
-    def _complain(self, shard: ShardId, text: str, now: int) -> None:
-        if now - self._complained.get(shard, now - COMPLAIN_INTERVAL) >= COMPLAIN_INTERVAL:
-            self._complained[shard] = now
-            self._note(What.STUCK, text, shard=shard)
 
     def _appoint(self, shard: ShardId, candidate: Member, now: int) -> None:
         """CAS: the next epoch, this primary. The candidate's disk must still be the one that was judged."""
@@ -321,7 +222,7 @@ class Manager:
 
     def _arrange(self, now: int) -> None:
         self.hearing.keep_only({each.host for each in self.view.disks.values()} | set(self.view.hosts))
-        failed = [host for host, at in self._failed.items() if now - at < FAILED_MEMORY]
+        failed = self._fail_over.failed(now)
         for change in self._arranger.arrange(self.view, self.hearing, now=now, failed=failed):
             match change:
                 case Assign(shard, hosts):
