@@ -118,6 +118,7 @@ class LaneAccount:
         self.is_fifo = queue.is_fifo
         self.is_once = queue.config.at_most_once
         self.is_lasting = self.is_fifo or self.is_once  # its receives survive a fail-over
+        self.is_async = queue.config.is_async  # what was acknowledged may be lost by a fail-over, and is counted
         self.configs: list[LaneConfig] = []
         self.targets: dict[int, int] = {}  # lanes that messages may leave for -> since when
         self.holdings: dict[int, Holding] = {}

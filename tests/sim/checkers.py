@@ -80,7 +80,8 @@ class Checkers:
                 self._custody.send_ended(request)
                 if isinstance(answer, Accepted):
                     self.acknowledged += 1
-                    self._sends.ended(request, answer)
+                    if not self.account.lanes[command.lane].is_async:
+                        self._sends.ended(request, answer)
             case Receive():
                 self.account.lanes[command.lane].receives_open -= 1
                 if isinstance(answer, Delivery):
@@ -122,7 +123,7 @@ class Checkers:
         letters = self._custody.received(request, delivery)
         self._deliveries.received(request, delivery, letters)
         lane = self.account.lanes[lane_of(request)]
-        for letter in letters:
+        for letter in letters if not lane.is_async else ():
             self._sends.delivered(lane, letter)
 
     def _cleared(self, request: Request) -> None:

@@ -50,6 +50,9 @@ class Deliveries:
 
     def received(self, request: Request, delivery: Delivery, letters: list[Letter]) -> None:
         lane = self._account.lanes[lane_of(request)]
+        if lane.is_async:
+            self._received_async(lane, request, delivery, letters)
+            return
         groups: dict[str, list[int]] = {}
         for delivered, letter in zip(delivery.messages, letters, strict=True):
             seq = delivered.header.seq
@@ -70,6 +73,14 @@ class Deliveries:
             self._grant(lane, lane.holdings[delivered.header.seq], delivered, request)
             if lane.is_fifo and not lane.is_once:
                 lane.enter_group(delivered.header.seq, letter)
+
+    def _received_async(self, lane: LaneAccount, request: Request, delivery: Delivery, letters: list[Letter]) -> None:
+        """Places may have been given twice, deletes forgotten: only who has which message now is noted."""
+        for delivered, letter in zip(delivery.messages, letters, strict=True):
+            holding = lane.holdings.get(delivered.header.seq)
+            if holding is None or holding.letter is not letter:
+                holding = lane.holdings[delivered.header.seq] = Holding(letter)
+            self._grant(lane, holding, delivered, request)
 
     def _check_deleted(self, lane: LaneAccount, holding: Holding, seq: int, request: Request) -> None:
         where = f"{lane.queue.name} #{seq}"
@@ -180,10 +191,10 @@ class Deliveries:
     def delete_ended(self, request: Request) -> None:
         """It was acknowledged. Did it certainly meet the message?"""
         meddling: Meddling = request.about
-        if meddling.is_forged:
-            return
         assert isinstance(request.command, Delete)
         lane, holding = self._account.lanes[lane_of(request)], meddling.holding
+        if meddling.is_forged or lane.is_async:
+            return
         is_held = request.ended < meddling.until and holding.change_ended < request.begun and not holding.changes_open
         life = lane.life(holding.letter)
         if lane.is_simple or (is_held and request.ended - holding.letter.begun < life):

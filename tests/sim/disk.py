@@ -280,6 +280,11 @@ class Disk:
         other.used = sum(len(file.cache) for file in other._files(other.names))
         return other
 
+    def forget_flips(self) -> None:
+        """Those in files that are gone, or lie in quarantine."""
+        folders = [names for where, names in self.names.items() if not where.endswith("/quarantine")]
+        self.flips = [flip for flip in self.flips if any(flip.file in names.values() for names in folders)]
+
     def repair(self) -> list[Flip]:
         """An operator brings the damaged files back from elsewhere."""
         flips, self.flips = self.flips, []

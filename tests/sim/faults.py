@@ -26,7 +26,7 @@ class Faults:
             (plan.kill_s, lambda: self._host.crash(KILL, "")),
             (plan.pause_s, self._pause),
             (plan.jump_s, self._jump),
-            (plan.flip_s, self._flip),
+            (plan.flip_s, self.flip),
             (plan.full_s, self._fill),
         ):
             if mean_s:
@@ -62,7 +62,7 @@ class Faults:
 
     # Damaged bytes
 
-    def _flip(self) -> None:
+    def flip(self) -> None:
         disk = self._host.disk
         if disk.flips:
             for flip in disk.repair():  # nobody read it: it is scrubbed

@@ -100,6 +100,10 @@ class Queues:
         redrive = self._redrive(self.dead)
         self._add("bounded", ONE, messages_max=15, overflow_to_dead_letter=self._rng.random() < 0.5, redrive=redrive)
 
+    def _swift(self) -> None:
+        """Of a cluster only: acknowledged by the primary's disk; a fail-over may lose the last of it."""
+        self._add("swift", TWO, is_async=True)
+
     def _grave(self) -> None:
         grave = self.new_grave()
         self._add("doomed", ONE, redrive=self._redrive(grave))

@@ -7,8 +7,9 @@ them asks the code under test.
 from typing import TYPE_CHECKING
 
 from holdfast.core.cluster import Member, Range, ShardRecord, ShardState, decode_disk, decode_shard
-from holdfast.core.command import Accepted, Delivery, Send
+from holdfast.core.command import Accepted, Delivery, Receive, Send
 from holdfast.core.enrolment import Identity
+from holdfast.core.errors import CorruptLog
 from holdfast.core.files import Sync
 from holdfast.core.promise import decode_promise
 from holdfast.core.store import Event, Record
@@ -45,31 +46,39 @@ class ClusterCheckers(Checkers):
 
     def ended(self, request: Request) -> None:
         super().ended(request)
-        answer = request.answer
-        if isinstance(answer, Accepted) and isinstance(request.command, Send):
-            self._acknowledged(request.shard, (answer.epoch, answer.lsn))
-        elif isinstance(answer, Delivery):
+        answer, command = request.answer, request.command
+        if isinstance(answer, Accepted) and isinstance(command, Send):
+            self._acknowledged(request.shard, (answer.epoch, answer.lsn), is_async=self._is_async(command.lane))
+        elif isinstance(answer, Delivery) and isinstance(command, Receive):
+            enough = 1 if self._is_async(command.lane) else self.cluster.min_members
             for each in answer.messages:
-                self._check_held("I7", request.shard, (each.header.epoch, each.header.lsn), "handed out")
+                place = (each.header.epoch, each.header.lsn)
+                self._check_held("I7", request.shard, place, what="handed out", enough=enough)
 
-    def _acknowledged(self, shard: int, place: Place) -> None:
+    def _is_async(self, lane: int) -> bool:
+        return self.account.lanes[lane].is_async
+
+    def _acknowledged(self, shard: int, place: Place, *, is_async: bool) -> None:
         epoch, lsn = place
-        self._check_held("I5", shard, place, "acknowledged")
+        enough = 1 if is_async else self.cluster.min_members
+        self._check_held("I5", shard, place, what="acknowledged", enough=enough)
+        self.cluster.acknowledged(shard)
+        if is_async:
+            return
         sealed = self._seals_at.get((shard, epoch))
         text = f"shard {shard}: epoch {epoch} lsn {lsn} is acknowledged, and its range was sealed at {sealed}"
         self.tally.check("I7", sealed is None or lsn <= sealed, text)
         self._furthest[shard, epoch] = max(lsn, self._furthest.get((shard, epoch), 0))
         self.acked[shard] = max(place, self.acked.get(shard, (0, 0)), key=lambda each: each[1])
         self.acks[shard] = self.acks.get(shard, 0) + 1
-        self.cluster.acknowledged(shard)
 
-    def _check_held(self, name: str, shard: int, place: Place, what: str) -> None:
+    def _check_held(self, name: str, shard: int, place: Place, *, what: str, enough: int) -> None:
         epoch, lsn = place
         holders = [
             node.name for node in self.cluster.nodes if self.platters.holds(node.disk, shard, epoch=epoch, lsn=lsn)
         ]
         text = f"shard {shard}: epoch {epoch} lsn {lsn} is {what}, and durable on {holders} only"
-        self.tally.check(name, len(holders) >= self.cluster.min_members, text)
+        self.tally.check(name, len(holders) >= enough, text)
 
     # Disks
 
@@ -110,6 +119,12 @@ class ClusterCheckers(Checkers):
         """A replica was recovered from its disk."""
         self.tally.counts["I17"] += 1
         self.promised(node, shard)
+
+    def damaged(self, node: "Node", problem: CorruptLog) -> None:
+        """A replica found its log damaged. Right, if bytes were; perhaps they were copied from elsewhere."""
+        is_right = "bit flip" in self._world.faults
+        self.tally.check("I17", is_right, f"{node.name}: nothing was damaged, and its log cannot be read: {problem}")
+        self.tally.counts["I16"] += 1
 
     # The store
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from holdfast.core.cluster import ShardState
 from tests.sim.cluster.store import STORE
 from tests.sim.cluster.wire import LONG, SHORT, around, between
+from tests.sim.faults import Faults
 from tests.sim.host import KILL, POWER
 from tests.sim.world import MS, SECOND
 
@@ -37,6 +38,7 @@ class ClusterFaults:
             (plan.wipe_s, self._wipe),
             (plan.roll_back_s, self._roll_back),
             (plan.slow_disk_s, self._slow_disk),
+            (plan.flip_s, self._flip),
             (plan.isolate_s, self._isolate),
             (plan.one_way_s, self._one_way),
             (plan.split_s, self._split),
@@ -101,7 +103,15 @@ class ClusterFaults:
                     return False
             if all(member.host == lost.name for member in found.members):
                 return False
-        return not any(node.is_lost for node in self._cluster.nodes)
+        for node in self._cluster.nodes:
+            node.disk.forget_flips()
+        return not any(node.is_lost or node.disk.flips for node in self._cluster.nodes)
+
+    def _flip(self) -> None:
+        """One bit on one disk, while all others are whole."""
+        node = self._any()
+        if self.may_lose(node):
+            Faults(self._world, node).flip()
 
     def _wipe(self) -> None:
         node = self._any()

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 from holdfast.core.cluster import HostId, Member, assignment_key, host_key, shard_key
 from holdfast.core.command import ArriveReply, Handover, Need, Settle
 from holdfast.core.coordination import Fetched, Settled, Transact
-from holdfast.core.errors import OutcomeUnknown
+from holdfast.core.damaged import Damaged
+from holdfast.core.enrolment import Identity
+from holdfast.core.errors import CorruptLog, OutcomeUnknown
 from holdfast.core.files import Work
 from holdfast.core.heartbeat import ShardReport
 from holdfast.core.journal import Journal
@@ -40,7 +42,7 @@ class Seat(Runner):
     def __init__(self, process: "NodeProcess", node: "Node", shard: ShardId) -> None:
         super().__init__(process, node, shard)
         self.cluster = node.cluster
-        self.replica: Replica | None = None
+        self.replica: Replica | Damaged | None = None
         self.reign = 0  # of this shard's primaries; 0: does not lead
         self._lives = 0  # replicas so far: what was begun for an older one is void
         self._epoch = 0
@@ -54,11 +56,14 @@ class Seat(Runner):
         identity = self.process.identity
         assert identity is not None
         work = recover_replica(self.shard, identity=identity.disk.encode(), segment_bytes=self.host.plan.segment_bytes)
-        self.process.run(self.shard, work, self._rebuilt)
+        self.process.run(self.shard, _or_damage(work), self._rebuilt)
 
-    def _rebuilt(self, recovered: RecoveredReplica) -> None:
+    def _rebuilt(self, recovered: RecoveredReplica | CorruptLog) -> None:
         identity, plan = self.process.identity, self.host.plan
         assert identity is not None
+        if isinstance(recovered, CorruptLog):
+            self._damaged(recovered, identity)
+            return
         self.cluster.checkers.rebuilt(self.host, self.shard)
         self.world.note(f"{self.host.name} {self.shard} recovered {recovered.log.end.lsn} promise {recovered.promise}")
         self._lives += 1
@@ -78,6 +83,17 @@ class Seat(Runner):
         self._tell_record()
         self._tell_present()
         self._tell_assigned()
+        if self._lives == 1:
+            self.process.call(self.world.between(0, 150 * MS), self._do_chores)
+
+    def _damaged(self, problem: CorruptLog, identity: Identity) -> None:
+        """Its log cannot be read: it is silent until nobody counts on it."""
+        self.cluster.checkers.damaged(self.host, problem)
+        self._lives += 1
+        me = Member(identity.host, identity.life)
+        self.replica = Damaged(self.shard, me, problem, identity=identity.disk.encode(), now=self.now())
+        self._tell_record()
+        self.step(Tick())
         if self._lives == 1:
             self.process.call(self.world.between(0, 150 * MS), self._do_chores)
 
@@ -202,7 +218,9 @@ class Seat(Runner):
 
     # Leading
 
-    def _look_at_role(self, replica: Replica) -> None:
+    def _look_at_role(self, replica: Replica | Damaged) -> None:
+        if isinstance(replica, Damaged):
+            return
         primary = replica.primary
         self.journal = replica.log.archive  # type: ignore[assignment]
         if primary is None:
@@ -248,12 +266,12 @@ class Seat(Runner):
 
     def _own(self) -> Instant:
         replica = self.replica
-        leader = replica._leader if replica is not None else None
+        leader = replica._leader if isinstance(replica, Replica) else None
         return leader.own if leader is not None else Instant(0)
 
     def cancel(self, request: Request) -> None:
         self.inbox = [each for each in self.inbox if each is not request]
-        if self.replica is not None:
+        if isinstance(self.replica, Replica):
             self.replica.cancel(request)
 
     def _reply(self, token: Any, answer: Any) -> None:
@@ -267,7 +285,7 @@ class Seat(Runner):
     def _headers(self, need: Need) -> Work[None]:
         life = self._lives
         found = yield from self._find_headers(need)
-        if life == self._lives and self.replica is not None:
+        if life == self._lives and isinstance(self.replica, Replica):
             self.replica.loaded(need, found.headers, found.upto)
             self.step(Tick())
 
@@ -296,14 +314,14 @@ class Seat(Runner):
             self._prepare_spare()
 
     def _journal(self) -> Journal:
-        assert self.replica is not None
+        assert isinstance(self.replica, Replica)
         assert self.replica.primary is not None, "who leads has a journal"
         return self.replica.primary.journal
 
     # Chores: never while the files are being replaced
 
     def _do_chores(self) -> None:
-        if self.replica is None or self._is_copying():
+        if not isinstance(self.replica, Replica) or self._is_copying():
             self._chores_done(False)
             return
         self._is_at_chores = True
@@ -317,7 +335,7 @@ class Seat(Runner):
         self._chores_done(is_full)
 
     def _is_copying(self) -> bool:
-        standby = self.replica._standby if self.replica is not None else None
+        standby = self.replica._standby if isinstance(self.replica, Replica) else None
         return standby is not None and standby.catch_up is not None
 
     def _when_quiet(self, action: Callable[[], None]) -> None:
@@ -328,7 +346,7 @@ class Seat(Runner):
             action()
 
     def _compact(self) -> Work[None]:
-        if self.reign and self.replica is not None and self.replica.primary is not None:
+        if self.reign and isinstance(self.replica, Replica) and self.replica.primary is not None:
             yield from super()._compact()
 
     # Moves between shards
@@ -346,6 +364,13 @@ class Seat(Runner):
         record = view.shards.get(shard) if view is not None else None
         if record is not None:
             self.cluster.send(self.host, record.primary, action, *args)
+
+
+def _or_damage(work: Work[RecoveredReplica]) -> Work[RecoveredReplica | CorruptLog]:
+    try:
+        return (yield from work)
+    except CorruptLog as problem:
+        return problem
 
 
 class _Time:

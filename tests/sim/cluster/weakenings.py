@@ -12,7 +12,7 @@ from holdfast.core import enrolment, replica_recovery
 from holdfast.core.archive import Archive
 from holdfast.core.candidate import Candidate
 from holdfast.core.cluster import Life, Member
-from holdfast.core.command import Delete
+from holdfast.core.command import Delete, Receive
 from holdfast.core.coordination import Outcome
 from holdfast.core.files import SyncDir, Work, perform
 from holdfast.core.leader import Leader
@@ -53,8 +53,13 @@ def no_fencing() -> None:
             return
         station, promise = self._station, self._station.promise
         station.promise = message.epoch
-        self._dispatch(sender, message)
+        self._standby.append(sender, message)
         station.promise = promise
+
+    @instead(Replica, "_depose")
+    def _(depose: Any, self: Any, why: str) -> None:
+        if self._station.record.primary != self._station.me.host:  # it does not listen to members
+            depose(self, why)
 
 
 def promise_not_persisted() -> None:
@@ -301,8 +306,8 @@ def fifo_lease_not_replicated() -> None:
     """the reply to a FIFO receive waits for the primary's disk only"""
 
     @instead(Primary, "_is_local")
-    def _(*_: Any) -> bool:
-        return True
+    def _(is_local: Any, self: Any, command: Any) -> bool:
+        return isinstance(command, Receive) or is_local(self, command)
 
 
 def delete_answered_before_commit() -> None:
