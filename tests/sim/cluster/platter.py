@@ -61,6 +61,12 @@ class Platters:
         snapshots = disk.solid_names[f"{shard}/snapshots"]
         return any(name.endswith(".snap") and int(name[:16], 16) >= lsn for name in snapshots)
 
+    def held(self, disk: Disk, shard: int, *, epoch: int, lsn: int) -> bool:
+        """It lies among the segments that were put aside as a whole."""
+        names = disk.solid_names[f"{shard}/quarantine"]
+        whole = [name for name in names if name.endswith(".cut") and name[26:34] == "00000000"]
+        return any(self._has(names[name], epoch, lsn) for name in whole)
+
     def _has(self, file: File, epoch: int, lsn: int) -> bool:
         for _ in range(2):
             scan = self._scans.get(file)
