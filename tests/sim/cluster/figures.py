@@ -10,12 +10,13 @@ from tests.sim.plan import shrunk
 from tests.sim.world import MS, SECOND
 
 RATE = 200
-CRASHES = 200
-BETWEEN = 12 * SECOND  # until all members are back and level
+CRASHES = 60
+LIGHT = 40  # commands per second while primaries crash: enough that somebody always waits
+BETWEEN = 9 * SECOND  # until all members are back and level
 
 
 def speed() -> None:
-    plan = busy(3, rate=RATE, seconds=60)
+    plan = busy(3, rate=RATE, seconds=30)
     with shrunk(plan.limits):
         simulation = ClusterSimulation(1, plan)
         simulation.set_up()
@@ -31,7 +32,7 @@ def speed() -> None:
 
 def fail_overs(count: int = CRASHES, latency_us: int = 5 * MS) -> list[int]:
     """Microseconds from the crash of a primary to the next acknowledged send of its shard, in ascending order."""
-    plan = busy(3, rate=RATE, seconds=0, latency_us=latency_us)
+    plan = busy(3, rate=LIGHT, seconds=0, latency_us=latency_us)
     with shrunk(plan.limits):
         simulation = ClusterSimulation(2, plan)
         simulation.set_up()

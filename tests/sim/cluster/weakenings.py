@@ -11,7 +11,7 @@ import msgspec
 from holdfast.core import enrolment, replica_recovery
 from holdfast.core.archive import Archive
 from holdfast.core.candidate import Candidate
-from holdfast.core.cluster import Life, Member
+from holdfast.core.cluster import Member
 from holdfast.core.command import Delete, Receive
 from holdfast.core.coordination import Outcome
 from holdfast.core.files import SyncDir, Work, perform
@@ -82,13 +82,10 @@ def promise_not_persisted() -> None:
 def life_ignored() -> None:
     """all disks of a host pass for the same one"""
 
-    @instead(enrolment, "Identity")
-    def _(identity: Any, cluster: Any, host: Any, disk: Any, _: Any, *more: Any) -> Any:
-        return identity(cluster, host, disk, Life(1), *more)
-
-    @instead(enrolment, "_is_known")
-    def _(_: Any, held: Any, __: Any, found: Any) -> bool:
-        return held.boot in (found.last_boot, found.pending_boot)
+    @instead(enrolment._Desk, "_fetch")
+    def _(fetch: Any, *args: Any) -> Any:
+        record = yield from fetch(*args)
+        return msgspec.structs.replace(record, created=1) if record is not None else None
 
 
 def rolled_back_disk_accepted() -> None:
