@@ -154,6 +154,9 @@ bench-core: setup ## measure the core alone, and what counting costs
 	PYTHONPATH=$(FAST) $(BIN)/python -m bench.core
 	PYTHONPATH=$(FAST) $(BIN)/python -m bench.usage
 
+bench-pipeline: setup-spark ## measure the ledger: a month of usage, in and rolled up; writes bench/results/pipeline.md
+	$(SPARK)/python -m bench.pipeline --write
+
 lock: ## choose all versions anew; needs uv
 	@{ echo "# Exact versions of everything, for any platform. Written by \`make lock\` from pyproject.toml."; \
 	$(UV) pip compile pyproject.toml --extra dev --upgrade --universal --python-version 3.11 \
@@ -162,6 +165,6 @@ lock: ## choose all versions anew; needs uv
 
 lock-spark: # the same versions, and those of the extra `spark` beside them
 	@{ echo "# requirements.lock with the extra \`spark\`. Written by \`make lock\` from pyproject.toml."; \
-	$(UV) pip compile pyproject.toml --extra dev --extra spark --constraint requirements.lock --universal \
+	$(UV) pip compile pyproject.toml --extra dev --extra spark --extra spark-connect --constraint requirements.lock --universal \
 		--python-version 3.11 --no-header --no-emit-index-url --quiet; } > requirements-spark.lock.new \
 		&& mv requirements-spark.lock.new requirements-spark.lock

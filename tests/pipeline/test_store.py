@@ -68,6 +68,14 @@ def test_rows_and_transaction_ids_arrive_together(store: TableStore) -> None:
     assert values(store, 1) == [2]
 
 
+def test_rows_in_any_order_get_to_the_file_of_their_hour(store: TableStore) -> None:
+    rows = [(n % 3, n) for n in range(1000)]
+    append(store, *rows)
+    assert values(store) == list(range(1000))
+    assert values(store, 1) == list(range(1, 1000, 3))
+    assert len(store.snapshot(COUNTS).files) == 3
+
+
 def test_transaction_ids_may_come_without_rows(store: TableStore) -> None:
     append(store, heartbeat=1)
     assert store.snapshot(COUNTS).transactions == {"heartbeat": 1}

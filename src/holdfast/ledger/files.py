@@ -28,6 +28,7 @@ from holdfast.runtime.failpoint import failpoint
 
 FOLDER: Final = "data"
 GROUP_ROWS: Final = 65_536  # of a row group: large enough to compress, small enough to hold several in memory
+RUNS_MAX: Final = 256  # stretches of one hour in a batch; more are sorted first
 OPEN_MAX: Final = 64  # files that one task writes at a time; the oldest is finished when another hour comes
 
 
@@ -68,11 +69,11 @@ class FileWriter:
     def _split(self, rows: Any) -> Iterable[tuple[int | None, Any]]:
         if not self._table.by:
             return [(None, rows)]
-        column = rows.column(self._table.by).cast(pa.int64())
-        values = pc.unique(column).to_pylist()
-        if len(values) == 1:
-            return [(values[0], rows)]
-        return [(each, rows.filter(_is(column, each))) for each in values]
+        runs = _runs(rows, self._table.by)
+        if len(runs) > RUNS_MAX:
+            rows = rows.sort_by(self._table.by)
+            runs = _runs(rows, self._table.by)
+        return [(value, rows.slice(begin, end - begin)) for value, begin, end in runs]
 
     def _begin(self, value: int | None) -> "_OpenFile":
         if len(self._open) >= OPEN_MAX:
@@ -84,8 +85,12 @@ class FileWriter:
         self._done.append(self._open.pop(value).close(value))
 
 
-def _is(column: Any, value: int | None) -> Any:
-    return pc.is_null(column) if value is None else pc.equal(column, value)
+def _runs(rows: Any, by: str) -> list[tuple[int | None, int, int]]:
+    """Stretches of rows with the same value: segments are written in order of time, so they are few, and cost a slice
+    each where picking the rows of every hour would read all rows once per hour."""
+    encoded = pc.run_end_encode(rows.column(by).cast(pa.int64()).combine_chunks())
+    ends = encoded.run_ends.to_pylist()
+    return list(zip(encoded.values.to_pylist(), [0, *ends], ends, strict=False))
 
 
 class _OpenFile:
