@@ -52,7 +52,7 @@ class Node:
         path = self.stream.path(self.root, self.seq)
         path.parent.mkdir(parents=True, exist_ok=True)
         described = table.schema.with_metadata({segment.KEY: msgspec.json.encode(footer)})
-        pq.write_table(table.cast(described), path, compression="zstd")
+        pq.write_table(table.cast(described), path, compression="zstd", write_page_checksum=True)
         self.previous = segment.digest(path)
         self.seq += 1
 

@@ -5,6 +5,7 @@ Without Spark, for plan, files and commit are plain Python; tests/pipeline/on_sp
 
 import os
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from holdfast.pipeline import checks
 from tests.pipeline import plain_run
 from tests.pipeline.emitter import HOUR, T0, Emitter
 
+PROGRAM = (sys.executable, "-m", "tests.pipeline.plain_run")
 SOURCE = Path(spool.__file__).parent
 POINTS = sorted(
     name for path in SOURCE.glob("*.py") for name in re.findall(r'\bfailpoint\("([^"]+)"\)', path.read_text())
@@ -25,9 +27,8 @@ POINTS = sorted(
 
 
 def start(segments: Path, ledger: Path, *, failpoint: str = "") -> int:
-    program = [sys.executable, "-m", "tests.pipeline.plain_run", str(segments), str(ledger)]
     surroundings = os.environ | {"HOLDFAST_FAILPOINT": failpoint}
-    return subprocess.run(program, env=surroundings, check=False, timeout=120).returncode
+    return subprocess.run([*PROGRAM, str(segments), str(ledger)], env=surroundings, check=False, timeout=120).returncode
 
 
 def places(store: TableStore, seen: Snapshot) -> list[tuple[str, int, int, int]]:
@@ -60,6 +61,25 @@ def test_every_row_is_there_once_after_kills_at(tmp_path: Path, point: str) -> N
         assert start(tmp_path / "usage", ledger, failpoint=f"{point}:{visit}") == -signal.SIGKILL
     plain_run.run(tmp_path / "usage", ledger)
     require_exact(ledger, emitters)
+
+
+def test_a_disk_that_takes_no_more_commits_nothing_and_loses_nothing(tmp_path: Path) -> None:
+    emitter = Emitter(tmp_path / "usage")
+    emitter.traffic(T0, T0 + HOUR // 6)
+    ledger = tmp_path / "ledger"
+    TableStore(ledger).create(tables.LEDGERS["meter"])
+    refused = subprocess.run(
+        [*PROGRAM, str(tmp_path / "usage"), str(ledger)],
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (2048, 2048)),
+        capture_output=True,
+        check=False,
+        timeout=120,
+    )
+    assert refused.returncode == 1
+    assert b"File too large" in refused.stderr
+    assert TableStore(ledger).snapshot(tables.LEDGERS["meter"]).version == 0
+    plain_run.run(tmp_path / "usage", ledger)
+    require_exact(ledger, [emitter])
 
 
 def test_a_run_that_died_has_left_no_lock(tmp_path: Path) -> None:

@@ -253,21 +253,29 @@ def _rows(root: Path, kind: str, *, node: str, place: tuple[int, int]) -> Any:
 
 
 def split(root: Path, kind: str, ranges: Sequence[Range], *, parts: int) -> list[list[Range]]:
-    """Ranges for that many tasks, of about equal bytes, each one in order of time."""
-    sizes = [
-        (each.node, each.epoch, seq, Stream(kind, each.node, each.epoch).path(root, seq).stat().st_size)
-        for each in ranges
-        for seq in range(each.start, each.end)
-    ]
-    share = sum(size for *_, size in sizes) / max(parts, 1)
+    """Ranges for that many tasks, of about equal bytes. A task gets the same stretch of time of all nodes, as far as
+    numbers tell: it then writes few hours, and each hour is written by few tasks."""
+    segments = _abreast(ranges)
+    sizes = [Stream(kind, each.node, each.epoch).path(root, each.start).stat().st_size for each in segments]
+    share = sum(sizes) / max(parts, 1)
     tasks: list[list[Range]] = []
     filled = 0.0
-    for node, epoch, seq, size in sizes:
+    for each, size in zip(segments, sizes, strict=True):
         if not tasks or filled + size / 2 > share * len(tasks):
             tasks.append([])
         filled += size
-        _extend(tasks[-1], Range(node, epoch, seq, seq + 1))
+        _extend(tasks[-1], each)
     return tasks
+
+
+def _abreast(ranges: Sequence[Range]) -> list[Range]:
+    """Single segments, nodes side by side: the third of ten comes with the thirtieth of a hundred."""
+    of_node: dict[str, list[Range]] = {}
+    for each in ranges:
+        single = [Range(each.node, each.epoch, seq, seq + 1) for seq in range(each.start, each.end)]
+        of_node.setdefault(each.node, []).extend(single)
+    placed = [(number / len(many), each) for many in of_node.values() for number, each in enumerate(many)]
+    return [each for _, each in sorted(placed, key=lambda item: (item[0], item[1].node))]
 
 
 def _extend(task: list[Range], added: Range) -> None:

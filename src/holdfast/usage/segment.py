@@ -131,7 +131,7 @@ def _encode(footer: Footer, rows: Sequence[Row]) -> bytes:
     arrays = [pa.array(each, type=field.type) for each, field in zip(values, described, strict=True)]
     table = pa.Table.from_arrays(arrays, schema=described.with_metadata({KEY: msgspec.json.encode(footer)}))
     written = io.BytesIO()
-    pq.write_table(table, written, compression="zstd")
+    pq.write_table(table, written, compression="zstd", write_page_checksum=True)
     return written.getvalue()
 
 
@@ -159,7 +159,7 @@ def read(path: Path) -> tuple[Footer, Any]:
     footer = read_footer(path)
     wanted = arrow_schema(footer.kind)
     try:
-        table = pq.ParquetFile(path).read().replace_schema_metadata(None)
+        table = pq.ParquetFile(path, page_checksum_verification=True).read().replace_schema_metadata(None)
     except (pa.ArrowException, OSError) as problem:
         raise Damaged(f"{path} cannot be read: {problem}") from None
     if table.schema.names != wanted.names or table.schema.types != wanted.types:
