@@ -119,6 +119,9 @@ class World:
         if not self.is_cut(host.name, STORE):
             self.call(self.store_latency(), arrive)
 
+    def asked(self, host: "PaperHost", transaction: Transaction) -> None:  # noqa: ARG002 - who asked matters elsewhere
+        self.sent.append(transaction)
+
     def transact(self, transaction: Transaction) -> Outcome:
         try:
             return Outcome.DONE if self.store.transact(transaction) else Outcome.REFUSED
@@ -264,9 +267,9 @@ class PaperHost:
             self.noted(note)
         if output.needs_load:
             self.load()
-        self._ask(output.transacts, output.fetches, self.take)
         for each in output.transacts:
-            self.world.sent.append(each.transaction)
+            self.world.asked(self, each.transaction)
+        self._ask(output.transacts, output.fetches, self.take)
 
     def noted(self, note: Note) -> None:
         match note.what:
