@@ -7,7 +7,8 @@ from holdfast.core.errors import Overloaded, Unsure
 from holdfast.core.replica_message import Append
 from holdfast.core.shard import Shard
 from holdfast.core.snapshot import Advanced, advance_snapshot, list_snapshots, removable, remove_old
-from holdfast.core.station import Frozen
+from holdfast.core.station import Frozen, NoticeKind
+from holdfast.core.store import Put, State, Transaction
 from holdfast.core.types import Receipt
 from tests.core.memory_disk import MemoryDisk
 from tests.core.replica_cluster import LANE, SHARD, Cluster, Letter, Node, serving
@@ -182,6 +183,26 @@ def test_a_store_that_was_restored_changes_no_members() -> None:
     assert names(cluster) == ["a", "b", "c"]
     cluster.step("a", Frozen(is_frozen=False))
     cluster.run(1000)
+    assert names(cluster) == ["a", "b"]
+
+
+def test_a_store_that_knows_less_than_before_is_noticed() -> None:
+    cluster = serving()
+    cluster.crash("c")
+    backup = cluster.store
+    for _ in range(5):
+        cluster.register("c")
+    cluster.run(3000)
+    assert names(cluster) == ["a", "b"]
+    restored = State()
+    for record in backup.range("").records:
+        assert restored.transact(Transaction((), (Put(record.key, record.value),)))
+    cluster.store = restored
+    cluster.crash("b")
+    add_host(cluster, "d")
+    cluster.assign("ad")
+    cluster.run(5000)
+    assert [notice.kind for notice in cluster.nodes["a"].notices].count(NoticeKind.FROZEN) == 1
     assert names(cluster) == ["a", "b"]
 
 

@@ -203,7 +203,7 @@ class Replica:
             case Present(present):
                 station.present = {each.member.host: each for each in present}
             case Frozen(is_frozen):
-                station.is_frozen = is_frozen
+                station.freeze(is_frozen=is_frozen)
             case Scrubbed(stems):
                 self._harmed += [stem for stem in stems if stem not in self._harmed]
             case Settled():

@@ -14,6 +14,8 @@ Laws
 - What is to be durable is written by jobs, in the order in which they were asked for. So a promise that was asked for
   after a write is durable after it, and nothing that was accepted under an older promise is written behind a newer one.
 - Answers of the store and of jobs find their way by tokens. Those that nobody waits for are ignored.
+- A store that knows less than it did when it was asked was restored from a backup: no configuration is changed until an
+  operator has looked at it.
 """
 
 from collections import deque
@@ -78,7 +80,7 @@ class Assigned(msgspec.Struct, frozen=True):
 
 
 class Frozen(msgspec.Struct, frozen=True):
-    """The store was restored from a backup: no configuration is changed until an operator has looked at it."""
+    """An operator, or the host at its start, has found the store to be restored from a backup, or has looked at it."""
 
     is_frozen: bool
 
@@ -113,6 +115,7 @@ class NoticeKind(StrEnum):
     MEMBERS = "members"
     DAMAGED = "damaged"
     REPAIR = "repair"
+    FROZEN = "frozen"
 
 
 class Notice(msgspec.Struct, frozen=True):
@@ -160,6 +163,8 @@ class Station:
         self._jobs: deque[tuple[Begin, Then]] = deque()
         self._waiting: dict[int, Then] = {}  # token of a job or read -> what follows
         self._asked: dict[int, Then] = {}  # token of a question to the store -> what follows
+        self._seen = 0  # the store's highest revision
+        self._floors: dict[int, int] = {}  # token of a Fetch -> what had been seen when it was asked for
         self._busy = 0  # token of the job under way
         self.is_ending = False
 
@@ -245,6 +250,7 @@ class Station:
         """The shard's record as it is now; `revision` is set before `then` is called."""
         self._last_token += 1
         self._asked[self._last_token] = then
+        self._floors[self._last_token] = self._seen
         self.out.store.append(Fetch(self._last_token, shard_key(self.shard)))
 
     def settled(self, event: Settled) -> None:
@@ -252,9 +258,14 @@ class Station:
             then(event.outcome)
 
     def fetched(self, event: Fetched) -> None:
-        then = self._asked.pop(event.token, None)
+        then, floor = self._asked.pop(event.token, None), self._floors.pop(event.token, 0)
         if then is None:
             return
+        if event.revision < floor and not self.is_frozen:
+            self.is_frozen = True
+            text = f"the store is at revision {event.revision} and was at {floor} before: restored from a backup?"
+            self.notice(NoticeKind.FROZEN, text)
+        self._seen = max(self._seen, event.revision)
         if event.record is None:
             then(None)
             return
@@ -278,5 +289,13 @@ class Station:
         return self.record is not None and self.me in self.record.members
 
     def know(self, record: ShardRecord, revision: int) -> None:
+        self._seen = max(self._seen, revision)
         if revision > self.revision:
             self.record, self.revision = record, revision
+
+    def freeze(self, *, is_frozen: bool) -> None:
+        """Whoever has looked at the store takes it as it is now."""
+        if self.is_frozen and not is_frozen:
+            self.revision = self._seen = 0
+            self._floors = dict.fromkeys(self._floors, 0)
+        self.is_frozen = is_frozen
