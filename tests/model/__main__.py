@@ -106,23 +106,26 @@ def search_all(*, has_traces: bool, processes: int) -> bool:
     jobs = [Job("search", bounds, size=STATES_MAX) for bounds in SEARCHES]
     jobs += [Job("walk", WIDE, seed=seed, size=WALK_STEPS) for seed in range(WALKS)]
     weakened = [Job("weakened", SEARCHES[0], name, size=WEAKENED_STATES_MAX) for name in (*LISTED, *FURTHER)]
-    is_well, founds = True, []
+    is_well, founds, cpu_s = True, [], 0.0
     with Pool(processes) as pool:
         later = pool.imap(run, weakened)
         print("The protocol: every state within bounds, then histories at random")
         for job, found in pool.imap(run, jobs):
             is_well &= report(job, found)
             founds.append(found)
+            cpu_s += found.seconds
         print(f"steps taken: {coverage(founds)}")
         for title, names in (("Weakenings of the protocol's list", LISTED), ("Further weakenings", FURTHER)):
             print(f"\n{title}, each with the length of its shortest history")
             for _ in names:
                 job, found = next(later)
+                cpu_s += found.seconds
                 is_well &= report_weakening(job, found, has_trace=has_traces)
     states = sum(found.states for found in founds)
     steps = sum(found.steps for found in founds)
     outcome = "no invariant is violated, every weakening is noticed" if is_well else "NOT well: see above"
-    print(f"\n{states:,} states, {steps:,} steps of the protocol in {time.monotonic() - began:.0f} s: {outcome}")
+    spent = f"{time.monotonic() - began:.0f} s, {cpu_s:.0f} s of CPU"
+    print(f"\n{states:,} states, {steps:,} steps of the protocol: {outcome} ({spent})")
     return is_well
 
 
