@@ -12,9 +12,11 @@ import argparse
 import os
 import sys
 import time
+from collections import Counter
 from multiprocessing import Pool
 from typing import NamedTuple
 
+from tests.model.healing import heal_all
 from tests.model.search import Found, exhaust, wander
 from tests.model.state import Bounds, Rules
 from tests.model.trace import show
@@ -41,16 +43,17 @@ WIDE = Bounds(
 )
 WALKS = 8
 WALK_STEPS = 50_000
+HISTORIES = 1_000
 STATES_MAX = 600_000
 WEAKENED_STATES_MAX = 300_000
 
 
 class Job(NamedTuple):
-    kind: str  # "search", "walk" or "weakened"
+    kind: str  # "search", "walk", "heal" or "weakened"
     bounds: Bounds
     name: str = ""
     seed: int = 0
-    size: int = 0  # states at most; of a walk: steps
+    size: int = 0  # states at most; of a walk: steps; to heal: histories
 
 
 def run(job: Job) -> tuple[Job, Found]:
@@ -59,6 +62,8 @@ def run(job: Job) -> tuple[Job, Found]:
             return job, exhaust(job.bounds, Rules(), states_max=job.size)
         case "walk":
             return job, wander(job.bounds, Rules(), seed=job.seed, steps=job.size)
+        case "heal":
+            return job, heal_all(job.bounds, seed=job.seed, histories=job.size)
     weakening = (LISTED | FURTHER)[job.name]
     return job, exhaust(weakening.bounds, weakening.rules, states_max=job.size, judge=weakening.judge)
 
@@ -77,8 +82,8 @@ def describe(bounds: Bounds) -> str:
 def report(job: Job, found: Found) -> bool:
     """Prints what the protocol's own search did; whether all is well."""
     how = "all" if found.is_complete else "first"
-    if job.kind == "walk":
-        how = f"seed {job.seed}:"
+    if job.kind != "search":
+        how = f"seed {job.seed}:" if job.kind == "walk" else "served again after"
     size = f"{how} {found.states:,} states, {found.steps:,} steps, depth {found.depth}, {found.seconds:.0f} s"
     print(f"{size:62} {describe(job.bounds)}", flush=True)
     if found.said:
@@ -97,7 +102,7 @@ def report_weakening(job: Job, found: Found, *, has_trace: bool) -> bool:
 
 def coverage(founds: list[Found]) -> str:
     """How often each kind of step was taken: one that never was would prove nothing."""
-    kinds = sum((found.kinds for found in founds), start=type(founds[0].kinds)())
+    kinds = sum((found.kinds for found in founds), start=Counter[str]())
     return ", ".join(f"{kind} {number:,}" for kind, number in sorted(kinds.items(), key=lambda pair: -pair[1]))
 
 
@@ -105,11 +110,12 @@ def search_all(*, has_traces: bool, processes: int) -> bool:
     began = time.monotonic()
     jobs = [Job("search", bounds, size=STATES_MAX) for bounds in SEARCHES]
     jobs += [Job("walk", WIDE, seed=seed, size=WALK_STEPS) for seed in range(WALKS)]
+    jobs += [Job("heal", WIDE, seed=seed, size=HISTORIES) for seed in range(2)]
     weakened = [Job("weakened", SEARCHES[0], name, size=WEAKENED_STATES_MAX) for name in (*LISTED, *FURTHER)]
     is_well, founds, cpu_s = True, [], 0.0
     with Pool(processes) as pool:
         later = pool.imap(run, weakened)
-        print("The protocol: every state within bounds, then histories at random")
+        print("The protocol: every state within bounds, then histories at random, then whether these can go on")
         for job, found in pool.imap(run, jobs):
             is_well &= report(job, found)
             founds.append(found)

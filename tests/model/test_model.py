@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.model.healing import can_heal, heal_all
 from tests.model.invariants import violation
 from tests.model.search import exhaust, successors, wander
 from tests.model.state import Bounds, Rules, first_state
@@ -37,6 +38,17 @@ def test_without_one_weakening_its_own_bounds_show_nothing() -> None:
     """The smallest of them; the larger ones are what `make model` searches."""
     for name in ("late-copy-cuts", "no-fencing"):
         assert not exhaust(ALL[name].bounds, Rules()).said
+
+
+def test_whatever_has_happened_the_shard_can_be_brought_to_serve_again() -> None:
+    bounds = Bounds(epochs=4, lsns=2, crashes=2, wipes=1, rots=1, requests=2, has_slow_disks=True)
+    found = heal_all(bounds, seed=1, histories=60)
+    assert not found.said, show(found.trace, found.said)
+
+
+def test_a_shard_that_cannot_find_enough_members_is_not_taken_to_serve() -> None:
+    assert can_heal(first_state(SMALL), SMALL)
+    assert not can_heal(first_state(SMALL), SMALL._replace(min_members=4))
 
 
 def test_a_walk_is_the_same_for_the_same_seed_and_differs_for_another() -> None:
