@@ -240,6 +240,25 @@ def vacuum(
 
 
 @app.command()
+def prune(
+    *,
+    data: folder.Data = folder.DEFAULT,
+    ledger: LedgerFolder = None,
+    usage: UsageFolder = None,
+    keep_days: Annotated[int, typer.Option("--keep-days", min=1, help="How old they have to be.")] = 30,
+) -> None:
+    """Remove usage files that are in the ledger. Those that are not, and each node's newest, stay.
+
+    What is removed cannot be replayed into another ledger. Example: holdfast pipeline prune --keep-days 90
+    """
+    before = datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=keep_days)
+    with toolbox.explained():
+        shop = toolbox.workshop().open_shop(toolbox.places(data, ledger=ledger, usage=usage))
+        gone = shop.prune(before_us=int(before.timestamp() * 1e6))
+    print(f"{len(gone)} usage files removed")
+
+
+@app.command()
 def doctor(
     *,
     data: folder.Data = folder.DEFAULT,

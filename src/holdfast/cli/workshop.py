@@ -71,6 +71,9 @@ class Shop(NamedTuple):
             more = {name: self.ledger.store.vacuum(table, dry_run=dry_run) for name, table in REPORTS.items()}
         return {**gone, **more}
 
+    def prune(self, *, before_us: int) -> list[Path]:
+        return upkeep.prune(self.ledger, before_us=before_us)
+
     def backfill(self, *, begin_us: int, end_us: int) -> int:
         return upkeep.backfill(self.ledger, begin_us=begin_us, end_us=end_us)
 
