@@ -39,7 +39,7 @@ def due(store: TableStore, *, problems: Collection[Problem], terms: Terms, now_u
     recorded = rollup.numbers(store.snapshot(tables.BILLING_USAGE))
     passed = passed_us(store, problems=problems, terms=terms, now_us=now_us)
     closed = {*closing.closable(hourly, passed, grace_us=terms.grace_us), *recorded}
-    return {hour: hourly[hour] for hour in sorted(closed) if recorded.get(hour) != hourly.get(hour)}
+    return {hour: number for hour, number in sorted(hourly.items()) if hour in closed and recorded.get(hour) != number}
 
 
 def passed_us(store: TableStore, *, problems: Collection[Problem], terms: Terms, now_us: int) -> int:

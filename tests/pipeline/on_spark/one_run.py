@@ -19,11 +19,15 @@ from tests.pipeline.on_spark.conftest import QUICK
 
 
 def main(spool: Path, root: Path, where: str = "local[2]") -> None:
-    def started() -> Any:
-        return session(remote=where) if where.startswith("sc://") else session(master=where, settings=QUICK)
+    def start() -> Any:
+        started.append(session(remote=where) if where.startswith("sc://") else session(master=where, settings=QUICK))
+        return started[-1]
 
-    ledger = Ledger(root, spool, session=started, records=billing.records, now_us=now_us)
+    started: list[Any] = []
+    ledger = Ledger(root, spool, session=start, records=billing.records, now_us=now_us)
     print(msgspec.json.encode(ledger.once()).decode())
+    for each in started:
+        each.stop()
 
 
 def now_us() -> int:
