@@ -19,16 +19,20 @@ import msgspec
 from holdfast.core.cluster import HostId
 from holdfast.core.command import (
     Answer,
+    CancelMove,
     ChangeVisibility,
     Command,
     Configure,
     Count,
     Delete,
     Delivered,
+    Drop,
     ListMoves,
+    Peek,
     Purge,
     Receive,
     Send,
+    StartMove,
 )
 from holdfast.core.errors import HoldfastError, NotPrimary
 from holdfast.core.limits import CALL_PATIENCE, HOST_REST, RETRY_FIRST, RETRY_MAX, SECOND
@@ -57,7 +61,7 @@ class ByReceipt(msgspec.Struct, frozen=True):
 class Everywhere(msgspec.Struct, frozen=True):
     """To every lane. Answered lane by lane, in the order of the layout; `join` makes one answer of them."""
 
-    command: Purge | Count | Configure | ListMoves
+    command: Purge | Count | Configure | Drop | Peek | StartMove | CancelMove | ListMoves
 
 
 class ReceiveAny(msgspec.Struct, frozen=True):
@@ -129,6 +133,7 @@ class Call(msgspec.Struct, frozen=True):
     epoch: Epoch
     commands: tuple[Command, ...]
     wait_s: int = 0  # how long the host may wait for something to receive
+    token: Any = None  # of the client it is made for; None: for several, or for nobody
 
 
 class Placed(msgspec.Struct, frozen=True):
@@ -182,11 +187,19 @@ class Calls:
     # Calls
 
     def start(
-        self, owner: Any, seat: Seat, shard: ShardId, commands: Sequence[Command], now: Instant, *, wait_s: int = 0
+        self,
+        owner: Any,
+        seat: Seat,
+        shard: ShardId,
+        commands: Sequence[Command],
+        now: Instant,
+        *,
+        token: Any = None,
+        wait_s: int = 0,
     ) -> int:
         self._last += 1
         self._open[self._last] = _Open(owner, seat.host)
-        self.output.calls.append(Call(self._last, seat.host, shard, seat.epoch, tuple(commands), wait_s))
+        self.output.calls.append(Call(self._last, seat.host, shard, seat.epoch, tuple(commands), wait_s, token))
         self.alarm(Instant(now + CALL_PATIENCE + wait_s * SECOND), self._last)
         return self._last
 

@@ -161,7 +161,7 @@ class Listeners:
             wait_s = max(0, -((now - poll.until) // SECOND)) if is_only else 0
             poll.asking, poll.seat = (row, is_repeat), seat
             command = self._receive(poll, row, now, is_repeat=is_repeat)
-            poll.call = self._calls.start(poll, seat, row.shard, [command], now, wait_s=wait_s)
+            poll.call = self._calls.start(poll, seat, row.shard, [command], now, token=poll.token, wait_s=wait_s)
             return
         poll.is_known = True
         self._rest(poll, now)

@@ -167,7 +167,8 @@ class Router:
             assert seat is not None, "only lanes that somebody leads are chosen"
             for part in together:
                 part.asked = seat
-            self.calls.start(together, seat, shard, [self._command(part, now) for part in together], now)
+            commands = [self._command(part, now) for part in together]
+            self.calls.start(together, seat, shard, commands, now, token=together[0].job.token)
         if waiting:
             self._pause(waiting, now)
 
@@ -294,7 +295,7 @@ class Router:
         for part in owner:
             part.refused[part.row.lane] = None
             part.refusal = None
-            if is_sent and not isinstance(part.command, Delete):
+            if is_sent:
                 part.doubts[part.row.lane] = None
         self._retry(owner, now)
 
