@@ -14,6 +14,7 @@ import typer
 from holdfast.cli import connect, folder, pipeline_reports, screen, toolbox
 from holdfast.cli.connect import Mistake
 from holdfast.cli.toolbox import LedgerFolder, Master, RatesFile, UsageFolder
+from holdfast.ledger.errors import LedgerError
 
 REPORT_EVERY_S = 600  # `watch` publishes when an hour closes, and at least this often when something is new
 
@@ -126,8 +127,14 @@ class _Publisher:
         screen.show_line(_outcome(run))
         now_s = datetime.datetime.now(datetime.UTC).timestamp()
         if run.hours_closed or now_s - self._last_s >= REPORT_EVERY_S:
-            self._shop.publish_locked()
+            self._publish()
             self._last_s = now_s
+
+    def _publish(self) -> None:
+        try:
+            self._shop.publish_locked()
+        except LedgerError as problem:  # the ledger goes on; reports are tried again with the next run
+            screen.note(f"holdfast: {problem}")
 
 
 @app.command()
