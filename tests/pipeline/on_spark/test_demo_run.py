@@ -20,7 +20,7 @@ from holdfast.cli.main import app
 from holdfast.ledger import tables
 from holdfast.ledger.store import TableStore
 from holdfast.pipeline import rates
-from holdfast.pipeline.demo import spool
+from holdfast.pipeline.demo import scenario, spool
 from holdfast.usage import schema
 
 DAY = datetime.date(2026, 11, 14)
@@ -128,3 +128,12 @@ def test_other_rates_price_the_month_anew(data: Path, tmp_path: Path) -> None:
     assert before["units"] == after["units"]
     assert Decimal(after["cost"].split()[0]) > 5 * Decimal(before["cost"].split()[0])
     assert before["at_sqs"] == after["at_sqs"]
+
+
+def test_segments_that_are_in_the_ledger_can_be_removed_and_nothing_is_missed(data: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "data"
+    shutil.copytree(data, copy)
+    assert pipeline("prune", "--keep-days", "1", "--data", str(copy)).code == 0
+    left = [path.parent.parent.name for path in (copy / "usage").rglob("*.parquet")]
+    assert sorted(left) == sorted([*scenario.NODES] * len(schema.KINDS))  # each node keeps its last one of each kind
+    assert pipeline("check", "--data", str(copy)).code == 0
