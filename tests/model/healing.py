@@ -10,7 +10,7 @@ import random
 import time
 
 from tests.model.search import Found, successors
-from tests.model.state import PRIMARY, Bounds, Rules, State, first_state
+from tests.model.state import CANDIDATE, PRIMARY, Bounds, Rules, State, first_state
 from tests.model.writing import Label
 
 STEPS_MAX = 60  # a fail-over with three others and one record takes about 20
@@ -75,28 +75,30 @@ def _leads(state: State, candidate: int, bounds: Bounds) -> bool:
 
 
 def _rank(label: Label, state: State, candidate: int, epoch: int) -> int:
-    """How useful a step is; 1 is best, 0 is none."""
+    """How useful a step is; 1 is best, 0 is none. Whatever was asked of the store before is left alone."""
+    host = state.hosts[candidate]
+    is_candidate = (host.role, host.epoch) == (CANDIDATE, epoch)
     match label:
         case ("commit", _, _, _):
             return 1
-        case ("told", host, number) if (host, number) == (candidate, epoch):
+        case ("told", index, number) if is_candidate and (index, number) == (candidate, epoch):
             return 2
-        case ("apply", host, number, _) if (host, number) == (candidate, epoch):
-            return 3
-        case ("candidate", host, number, _) if (host, number) == (candidate, epoch):
+        case ("apply", index, number, members) if (index, number) == (candidate, epoch):
+            return 3 if is_candidate or not members else 0
+        case ("candidate", index, number, _) if (index, number) == (candidate, epoch):
             return 4
-        case ("answer", host, _, _) if host == candidate and state.hosts[candidate].epoch == epoch:
+        case ("answer", index, _, _) if is_candidate and index == candidate:
             return 5
         case ("fsync", _, _):
             return 6
-        case ("freeze", host, number, _) if (host, number) == (candidate, epoch):
+        case ("freeze", index, number, _) if (index, number) == (candidate, epoch):
             return 7
         case ("deliver", _, number, _) if number == epoch:
             return 8
-        case ("append", host, number, _) if (host, number) == (candidate, epoch):
+        case ("append", index, number, _) if (index, number) == (candidate, epoch):
             return 9
-        case ("request", host, number, members) if (host, number) == (candidate, epoch):
-            return 20 - len(members) if isinstance(members, tuple) else 0
-        case ("suspect", host, number) if (host, number) == (candidate, epoch):
+        case ("request", index, _, tuple(members)) if is_candidate and index == candidate:
+            return 20 - len(members)
+        case ("suspect", index, number) if (index, number) == (candidate, epoch):
             return 30
     return 0
