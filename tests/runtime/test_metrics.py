@@ -2,9 +2,13 @@
 
 from dataclasses import dataclass
 
+import pytest
+
 from holdfast.core.errors import QueueDoesNotExist
 from holdfast.core.types import QueueName
+from holdfast.core.usage import BYTES_IN
 from holdfast.frontend.caller import Caller
+from holdfast.runtime import metrics
 from holdfast.runtime.metrics import BOUNDS_S, DELETED, EMPTY, RECEIVED, SENT, SENT_BYTES, Histogram, Meter, now
 
 ANN = Caller("000000000001", "arn:aws:iam::000000000001:user/ann", "AIDAANN")
@@ -51,6 +55,17 @@ def test_what_was_counted_is_handed_on_once_whoever_looks_in_between() -> None:
     assert [cell[0] for _, cell in meter.turn()] == [1, 1]
     assert meter.turn() == []
     assert meter.actions["SendMessage"].statuses == {200: 2}
+
+
+def test_what_nobody_takes_is_put_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metrics, "WAITING_MAX", 10)
+    meter = Meter()
+    for _ in range(25):
+        meter.tally("SendMessage").note(Given(size=7))
+        meter.update()
+    taken = meter.turn()
+    assert len(taken) <= 10
+    assert sum(cell[BYTES_IN] for _, cell in taken) == 25 * 7
 
 
 def test_totals_keep_what_a_queue_did_that_is_gone() -> None:

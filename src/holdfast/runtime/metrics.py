@@ -14,7 +14,7 @@ from time import perf_counter
 from holdfast.core import usage
 from holdfast.core.limits import LATENCY_BUCKETS
 from holdfast.core.types import QueueName
-from holdfast.core.usage import Cell, Key, Refusal, Tally
+from holdfast.core.usage import Cell, Key, Refusal, Tally, Window
 
 BOUNDS_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 25.0)
 
@@ -29,6 +29,7 @@ _PARTS = {
     "DeleteMessage": DELETED,
     "DeleteMessageBatch": DELETED,
 }
+WAITING_MAX = 100_000  # counts that nobody has taken, since the disk hangs; then they are put together
 UNKNOWN = "unknown"  # requests that were refused before it was known what they ask for
 
 now = perf_counter
@@ -95,6 +96,10 @@ class Meter:
             if counted:
                 self._add(tally.action, counted)
                 self._waiting += [(key, cell) for key, _, cell in counted]
+        if len(self._waiting) > WAITING_MAX:
+            held = Window()
+            held.add(self._waiting)
+            self._waiting = list(held)
 
     def _add(self, action: str, counted: list[tuple[Key, Refusal, Cell]]) -> None:
         replies = self.actions.get(action)
