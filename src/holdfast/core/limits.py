@@ -169,6 +169,7 @@ AHEAD_MAX: Final = 64  # messages that came before their predecessors
 WAITING_MAX: Final = 256  # messages that wait for a promise to be durable
 PULL_AFTER: Final = SECOND // 50  # what is missing is asked for again after this, when the primary is heard
 PULL_BYTES: Final = 1_048_576  # of the log sent at once to who is behind, and one frame more
+MISFITS_MAX: Final = 3  # times in a row that the leader's bytes do not fit before a copy of its files is asked for
 FENCE_WAIT: Final = SECOND // 10  # a candidate waits so long for all members of the last configuration,
 FENCE_WAIT_LONG: Final = 2 * SECOND  # and so long when too few have answered to go on with them alone
 STORE_PATIENCE: Final = 2 * SECOND  # a question that the store has not answered by then is asked again

@@ -17,7 +17,7 @@ Laws
 from holdfast.core.catch_up import CatchUp
 from holdfast.core.cluster import HostId, LossRecord, encode, loss_key
 from holdfast.core.files import Work, perform
-from holdfast.core.limits import AHEAD_MAX, PULL_AFTER
+from holdfast.core.limits import AHEAD_MAX, MISFITS_MAX, PULL_AFTER
 from holdfast.core.replica_log import SPARE, ReplicaLog, make_zeros
 from holdfast.core.replica_message import NOWHERE, Ack, Append, Chunk, Cut, Place, Pull, Restart
 from holdfast.core.segment import segment_path
@@ -38,6 +38,7 @@ class Standby:
         self._goal = NOWHERE  # the leader's log goes at least up to here
         self._ahead: dict[Place, Append] = {}
         self._asked: Instant | None = None  # when a Pull was sent that has not been answered
+        self._misfits = 0  # in a row: bytes that do not follow what is here
         self._is_writing = False
         self._is_cutting = False
         self._is_preparing = False
@@ -89,9 +90,11 @@ class Standby:
     def _follow(self, message: Append) -> None:
         self._is_matched, self._asked = True, None
         if problem := self._accept(message):
+            self._misfits += 1
             self._station.notice(NoticeKind.DAMAGED, f"what follows lsn {self.log.end.lsn} does not fit: {problem}")
-            self.pull(self.leader, is_lost=True)
+            self.pull(self.leader, is_lost=self._misfits >= MISFITS_MAX)
             return
+        self._misfits = 0
         while (following := self._ahead.pop(self.log.end, None)) is not None:
             self._accept(following)
         if self._ahead:
