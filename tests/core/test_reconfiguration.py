@@ -7,7 +7,7 @@ from holdfast.core.errors import Overloaded, Unsure
 from holdfast.core.replica_message import Append
 from holdfast.core.shard import Shard
 from holdfast.core.snapshot import Advanced, advance_snapshot, list_snapshots, removable, remove_old
-from holdfast.core.station import Frozen, NoticeKind
+from holdfast.core.station import Frozen, NoticeKind, Tick
 from holdfast.core.store import Put, State, Transaction
 from holdfast.core.types import Receipt
 from tests.core.memory_disk import MemoryDisk
@@ -76,6 +76,23 @@ def test_a_primary_that_does_not_hear_its_members_hands_nothing_out() -> None:
     number = cluster.submit("a", c.Receive(LANE))
     cluster.settle()
     assert len(cluster.answer_of(number).messages) == 1
+
+
+def test_old_news_of_the_members_does_not_make_a_primary_sure() -> None:
+    cluster = serving()
+    cluster.send("a", "one")
+    cluster.run(200)
+    cluster.step("a", Tick())
+    for name in "bc":  # what they answer waits for a process that sleeps
+        for letter in [each for each in cluster.wire if each.target == name]:
+            cluster.deliver(letter)
+    cluster.now += 5_000_000
+    for letter in [each for each in cluster.wire if each.target == "a"]:
+        cluster.deliver(letter)
+    number = cluster.submit("a", c.Receive(LANE))
+    assert isinstance(cluster.answer_of(number), Unsure) or cluster.answer_of(number) is None
+    cluster.settle()
+    assert isinstance(cluster.answer_of(number), Unsure)
 
 
 def test_a_member_that_was_let_go_comes_back_as_a_learner_and_then_as_a_member() -> None:

@@ -28,12 +28,12 @@ from holdfast.core.replica_message import (
     encode_envelope,
 )
 from holdfast.core.segment import stem_of
-from holdfast.core.types import Epoch, Lsn, ShardId
+from holdfast.core.types import Epoch, Instant, Lsn, ShardId
 
 E, PLACE = Epoch(3), Place(stem_of(Epoch(2), Lsn(17)), 1024, Lsn(20), 0xFFFFFFFF)
 MESSAGES: list[Message] = [
-    Append(E, PLACE, PLACE.stem, b"\x00\xff", b"key", Lsn(19), is_leading=False),
-    Ack(E, Life(7), PLACE),
+    Append(E, PLACE, PLACE.stem, b"\x00\xff", b"key", Lsn(19), Instant(5), is_leading=False),
+    Ack(E, Life(7), PLACE, Instant(5)),
     Refused(E),
     Fence(E),
     Fenced(E, Life(7), NOWHERE),

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from holdfast.core.cluster import HostId, ShardRecord
-from holdfast.core.command import Command, Need
+from holdfast.core.command import Command, Need, Receive
 from holdfast.core.errors import NotPrimary, Overloaded
 from holdfast.core.files import Work, Write, perform
 from holdfast.core.journal import Journal
@@ -27,6 +27,7 @@ from holdfast.core.limits import (
     REPLICA_PATIENCE,
     RESERVE_BYTES,
     UNCOMMITTED_BYTES_MAX,
+    UNSURE_AFTER,
 )
 from holdfast.core.primary import Outcome, Primary
 from holdfast.core.reconfiguration import Reconfiguration
@@ -69,6 +70,7 @@ class Leader:
         self.roll.set_members(record.members, station.now)
         for peer in self.roll.members():
             peer.acked = log.end
+            peer.heard = Instant(station.now - UNSURE_AFTER)  # the news that this host leads may be old
         self.changes = Reconfiguration(station, self)
 
     # Time
@@ -92,6 +94,8 @@ class Leader:
         if self.is_closed:
             self._held.append((token, lambda: self.submit(command, token, wait_s)))
             return
+        if type(command) is Receive:  # this process may have slept since the last event
+            self.primary.is_sure = self.roll.is_sure(self._station.now)
         self.primary.submit(command, token, self.own, self._station.wall, wait_s=wait_s)
 
     def submit_all(self, commands: Sequence[Command], token: Any) -> None:
@@ -106,6 +110,7 @@ class Leader:
         if self.is_closed:
             self._held.append((None, lambda: self.loaded(need, headers, upto)))
             return
+        self.primary.is_sure = self.roll.is_sure(self._station.now)
         self.primary.loaded(need, headers, upto, self.own, self._station.wall)
 
     def cancel(self, token: Any) -> bool:
@@ -126,7 +131,8 @@ class Leader:
         if not is_full and (stall < ASYNC_LAG or (stall < REPLICA_PATIENCE and not self.primary.is_async(command))):
             return False
         refusals: list[Outcome] = [Overloaded() for _ in range(count)]
-        self._station.out.replies.append((token, refusals if count else Overloaded()))
+        if token is not None:
+            self._station.out.replies.append((token, refusals if count else Overloaded()))
         return True
 
     def _release(self) -> None:
@@ -179,7 +185,7 @@ class Leader:
     def _send(self, write: Write, end: Place) -> None:
         now, journal = self._station.now, self.journal
         key = b"" if write.offset else journal.keys.get(end.stem, b"")
-        message = Append(journal.epoch, self.end, end.stem, write.data, key, journal.committed)
+        message = Append(journal.epoch, self.end, end.stem, write.data, key, journal.committed, now)
         for host, peer in self.roll.peers.items():
             if peer.is_member or self._is_near(peer):
                 peer.sent = now
@@ -195,7 +201,7 @@ class Leader:
         now = self._station.now
         self.changes.tick()
         self._beat_at = Instant(now + REPLICA_BEAT)
-        beat = Append(self.journal.epoch, self.end, self.end.stem, b"", b"", self.journal.committed)
+        beat = Append(self.journal.epoch, self.end, self.end.stem, b"", b"", self.journal.committed, now)
         for host, peer in self.roll.peers.items():
             if now - peer.sent >= REPLICA_BEAT // 2 or peer.acked < self.end:
                 peer.sent = now

@@ -21,7 +21,7 @@ from typing import Final
 import msgspec
 
 from holdfast.core.cluster import HostId, Life
-from holdfast.core.types import Epoch, Lsn, ShardId
+from holdfast.core.types import Epoch, Instant, Lsn, ShardId
 
 VERSION: Final = 1
 
@@ -53,12 +53,16 @@ class Append(_Message, frozen=True, tag=1):
     data: bytes
     key: bytes  # of the segment, wrapped, when this begins it
     committed: Lsn
+    at: Instant = Instant(0)  # when it was sent, by the sender's clock
     is_leading: bool = True
 
 
 class Ack(_Message, frozen=True, tag=2):
+    """`at` is that of the last Append which has come: the primary learns how old this news is, by its own clock."""
+
     life: Life
     durable: Place
+    at: Instant = Instant(0)
 
 
 class Refused(_Message, frozen=True, tag=3):

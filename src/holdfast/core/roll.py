@@ -3,6 +3,8 @@
 Laws
 - A place is committed when the primary and every member have it on disk. Learners do not count.
 - What counts is an acknowledgement of this epoch by the disk that was made a member: host and life.
+- A member was heard at the time when that was sent which it answers: then, at least, it had promised nobody else. When
+  its answer is read does not matter, for this process may have slept in between.
 """
 
 from collections import deque
@@ -66,7 +68,7 @@ class Roll:
         peer = self.peers.get(sender)
         if peer is None or peer.member.life != ack.life:
             return False
-        peer.heard = now
+        peer.heard = max(peer.heard, min(ack.at, now))
         if ack.durable > peer.acked:
             self._measure(peer, ack.durable, now)
             peer.acked = ack.durable

@@ -68,7 +68,8 @@ class Source:
         if isinstance(found, _Stretch):
             self._read(host, pull.end, found, view)
         elif found is _Otherwise.LEVEL:
-            self._station.send(host, Append(epoch, pull.end, pull.end.stem, b"", b"", committed, view.is_leading))
+            now, end = self._station.now, pull.end
+            self._station.send(host, Append(epoch, end, end.stem, b"", b"", committed, now, view.is_leading))
         elif found is _Otherwise.LATER or not view.is_leading:
             return
         elif isinstance(found, _CutBack):
@@ -81,7 +82,8 @@ class Source:
             if found is not None:
                 data, key = found
                 epoch, committed = self._station.promise, view.archive.committed
-                message = Append(epoch, before, stretch.stem, data, key, committed, view.is_leading)
+                now = self._station.now
+                message = Append(epoch, before, stretch.stem, data, key, committed, now, view.is_leading)
                 self._station.send(host, message)
 
         self._station.read(_read_frames(stretch), sent)

@@ -38,6 +38,7 @@ class Standby:
         self._goal = NOWHERE  # the leader's log goes at least up to here
         self._ahead: dict[Place, Append] = {}
         self._asked: Instant | None = None  # when a Pull was sent that has not been answered
+        self._at = Instant(0)  # when the leader sent the last of its Appends, by its clock
         self._misfits = 0  # in a row: bytes that do not follow what is here
         self._is_writing = False
         self._is_cutting = False
@@ -53,7 +54,7 @@ class Standby:
         self.log.drop_pending()
         self._is_matched = False
         self._ahead.clear()
-        self._asked, self._goal = None, NOWHERE
+        self._asked, self._goal, self._at = None, NOWHERE, Instant(0)
         if self.catch_up is not None:  # the old files are gone, the new ones not there yet
             self._station.end()
 
@@ -61,6 +62,7 @@ class Standby:
 
     def append(self, sender: HostId, message: Append) -> None:
         self._meet(sender)
+        self._at = max(self._at, message.at)
         if self._is_cutting or self.catch_up is not None:
             return
         end = self.log.end
@@ -174,7 +176,7 @@ class Standby:
             if not self.log.has_pending:  # forgotten meanwhile
                 return perform(()), ()
             work, place = self.log.flush()
-            ack = Ack(self._station.promise, self._station.me.life, place)
+            ack = Ack(self._station.promise, self._station.me.life, place, self._at)
             return work, ((self.leader, ack),) if self._is_matched else ()
 
         def done(_: None) -> None:
@@ -200,5 +202,5 @@ class Standby:
         self._station.read(make_zeros(segment_path(SPARE), self._station.segment_bytes), done)
 
     def _acknowledge(self) -> None:
-        ack = Ack(self._station.promise, self._station.me.life, self.log.durable)
+        ack = Ack(self._station.promise, self._station.me.life, self.log.durable, self._at)
         self._station.send(self.leader, ack)
