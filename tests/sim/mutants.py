@@ -14,8 +14,10 @@ import time
 from pathlib import Path
 from typing import Any
 
+from tests.sim.cluster.plan import draw, rough
 from tests.sim.cluster.run import simulate as simulate_cluster
 from tests.sim.cluster.weakenings import WEAKENINGS as OF_CLUSTERS
+from tests.sim.run import Outcome
 from tests.sim.run import simulate as simulate_host
 from tests.sim.weakenings import WEAKENINGS as OF_ONE_HOST
 
@@ -25,11 +27,17 @@ WEAKENINGS = {**OF_ONE_HOST, **OF_CLUSTERS}
 REPORT = Path(__file__).parents[2] / "bench" / "results" / "mutants.md"
 
 
+def simulate_by_turns(number: int) -> Outcome:
+    """A rough cluster, then one as any other run has it."""
+    seed = number // 2
+    return simulate_cluster(seed, draw(seed) if number % 2 else rough(seed))
+
+
 def run_one(name: str, limit_s: float) -> dict[str, Any]:
     """In this process, which is changed by it for good."""
     if name not in CONTROLS:
         WEAKENINGS[name]()
-    simulate = simulate_cluster if name in OF_CLUSTERS or name == "control-cluster" else simulate_host
+    simulate = simulate_by_turns if name in OF_CLUSTERS or name == "control-cluster" else simulate_host
     started = time.process_time()
     seed = 0
     while time.process_time() - started < limit_s and seed != CONTROLS.get(name):

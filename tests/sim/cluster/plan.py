@@ -133,6 +133,28 @@ def _faults(rng: Random) -> dict[str, Any]:
     return {**drawn, "power_share": rng.choice((0.2, 0.5, 0.8))}
 
 
+ROUGH: Final[tuple[dict[str, float], ...]] = (
+    {"kill_s": 2.5, "power_s": 3.5},
+    {"down_s": 5, "isolate_s": 4, "store_cut_s": 4},
+    {"pause_s": 3, "split_s": 5, "one_way_s": 5, "blackout_s": 6},
+    {"wipe_s": 3, "roll_back_s": 3, "kill_s": 3, "flicker_s": 1},
+)
+
+
+def rough(seed: int) -> ClusterPlan:
+    """Much happens in a short time: for mutants, which have a minute each."""
+    store = StoreWeather(latency_us=5 * MS, request_lost=0.1, reply_lost=0.1, applied_late=0.2)
+    return ClusterPlan(
+        hosts=3,
+        frontends=3,
+        seconds=12,
+        limits=_limits(Random(f"rough {seed}")),
+        snapshot_every=1,
+        store=store if seed % 8 >= 4 else StoreWeather(latency_us=5 * MS),
+        **ROUGH[seed % 4],  # type: ignore[arg-type]
+    )
+
+
 def busy(hosts: int, *, rate: int, seconds: int, latency_us: int = 5 * MS) -> ClusterPlan:
     """Nothing fails: for figures."""
     return msgspec.structs.replace(
