@@ -18,7 +18,7 @@ def routed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster, "Frontend", RoutedFrontend)
 
 
-@pytest.mark.parametrize("seed", [3, 8, 15, 23])
+@pytest.mark.parametrize("seed", [8, 23])
 def test_a_seed_holds(seed: int) -> None:
     outcome = simulate(seed, msgspec.structs.replace(draw(seed), seconds=5, quiet_s=()))
     assert_holds(outcome)
