@@ -276,6 +276,14 @@ def test_quantiles_of_the_page_are_those_of_spark() -> None:
     assert health.quantile_ms([0] * 32, 0.5) is None
 
 
+def test_an_hour_without_calls_is_a_gap_and_not_a_quick_one() -> None:
+    drawn = charts.lines(
+        "t", list("abcd"), [charts.Series("s", [5.0, 0.0, 7.0, 8.0])], say=words.milliseconds, is_log=True
+    )
+    assert (drawn.count("<circle"), drawn.count("<polyline")) == (3, 2)
+    assert words.milliseconds(0.0) == "–"
+
+
 def test_a_month_is_shown_in_days_and_a_day_in_hours() -> None:
     assert Slots(DAY, NEXT).labels[9] == "09:00"
     month = Slots(DAY, DAY + datetime.timedelta(days=30))

@@ -4,6 +4,7 @@ A chart is a picture of figures that stand in a table beside it: it has a name, 
 pointer rests on it.
 """
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -55,7 +56,8 @@ def stacked(title: str, labels: Sequence[str], series: Sequence[Series], *, say:
 
 
 def lines(title: str, labels: Sequence[str], series: Sequence[Series], *, say: Say, is_log: bool = False) -> Markup:
-    """One line per series. On a logarithmic scale every line of the grid is ten times the one below."""
+    """One line per series. On a logarithmic scale a line of the grid is ten times the one below, and 0, which has no
+    place there, is a gap: nothing was measured."""
     values = [value for each in series for value in each.values]
     low = 10 ** math.floor(math.log10(min((v for v in values if v > 0), default=1.0))) if is_log else 0.0
     top = 10 ** math.ceil(math.log10(max([*values, low * 10]))) if is_log else ceiling(max(values, default=0))
@@ -68,12 +70,16 @@ def lines(title: str, labels: Sequence[str], series: Sequence[Series], *, say: S
     marks = []
     for each in series:
         points = [(LEFT + (place + 0.5) * step, y(value)) for place, value in enumerate(each.values)]
-        path = " ".join(f"{x:.1f},{height:.1f}" for x, height in points)
-        marks.append(f'<polyline class="line s{each.colour}" points="{path}"/>')
+        for is_shown, run in itertools.groupby(
+            zip(points, each.values, strict=True), lambda one: bool(one[1]) or not is_log
+        ):
+            path = " ".join(f"{x:.1f},{height:.1f}" for (x, height), _ in run)
+            marks += [f'<polyline class="line s{each.colour}" points="{path}"/>'] if is_shown else []
         marks += [
             f'<circle class="s{each.colour}" cx="{x:.1f}" cy="{height:.1f}" r="2.6">'
             f"{_hint(label, each.name, say(value))}</circle>"
             for (x, height), label, value in zip(points, labels, each.values, strict=True)
+            if value or not is_log
         ]
     return _frame(title, marks, labels=labels, top=top, say=say, low=low, is_log=is_log)
 

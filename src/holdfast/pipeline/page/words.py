@@ -41,7 +41,8 @@ def percent(share: float | None, digits: int = 1) -> str:
 
 
 def milliseconds(value: float | None) -> str:
-    if value is None:
+    """0 is what a chart has where nothing was measured."""
+    if not value:
         return "–"
     if value >= 1000:
         return f"{value / 1000:.3g} s"
