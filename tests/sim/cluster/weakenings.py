@@ -5,11 +5,14 @@ from typing import Any, Final
 
 import msgspec
 
+from holdfast.core import enrolment
 from holdfast.core.archive import Archive
 from holdfast.core.candidate import Candidate
 from holdfast.core.cluster import Member
+from holdfast.core.command import Receive
 from holdfast.core.coordination import Outcome
 from holdfast.core.leader import Leader
+from holdfast.core.primary import Primary
 from holdfast.core.proposal import Proposal
 from holdfast.core.reconfiguration import Reconfiguration
 from holdfast.core.roll import Roll
@@ -33,6 +36,14 @@ def acknowledged_before_fsync() -> None:
 
 
 # Commit
+
+
+def rolled_back_disk_accepted() -> None:
+    """the count of starts is not compared, so an old copy of a disk passes for it"""
+
+    @instead(enrolment, "_is_known")
+    def _(_: Any, held: Any, record: Any, found: Any) -> bool:
+        return bool(held.life == record.created and found.host == held.host)
 
 
 def primary_commits_alone() -> None:
@@ -104,6 +115,15 @@ def truncated_at_the_high_water_mark() -> None:
         self._enter(type(self.phase).REACHING)
 
 
+def candidate_serves_early() -> None:
+    """a candidate serves before its compare-and-swap is certain"""
+
+    @instead(Candidate, "_propose")
+    def _(propose: Any, self: Any) -> None:
+        propose(self)
+        self._proposal._end(self._proposal._on_done)
+
+
 def snapshots_of_members_pass_commit() -> None:
     """index files and snapshots may cover what is not committed"""
 
@@ -121,6 +141,23 @@ def dedup_forgotten_at_fail_over() -> None:
             lane.dedup = None
 
     _at_take_over(forget)
+
+
+def requests_forgotten_at_fail_over() -> None:
+    """a new primary does not know which requests were carried out"""
+
+    def forget(state: Any) -> None:
+        state.requests = type(state.requests)()
+
+    _at_take_over(forget)
+
+
+def fifo_lease_not_replicated() -> None:
+    """the reply to a FIFO receive waits for the primary's disk only"""
+
+    @instead(Primary, "_is_local")
+    def _(is_local: Any, self: Any, command: Any) -> bool:
+        return isinstance(command, Receive) or is_local(self, command)
 
 
 def time_of_another_clock() -> None:
@@ -147,10 +184,14 @@ WEAKENINGS: Final[dict[str, Callable[[], None]]] = {
         learners_lag_is_ignored,
         outcome_assumed_done,
         frames_go_on_while_members_change,
+        candidate_serves_early,
         snapshots_of_members_pass_commit,
+        rolled_back_disk_accepted,
         primary_commits_alone,
         too_few_members_serve,
         dedup_forgotten_at_fail_over,
+        requests_forgotten_at_fail_over,
+        fifo_lease_not_replicated,
         time_of_another_clock,
     )
 }
