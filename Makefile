@@ -8,7 +8,7 @@ SPARK := .venv-spark/bin
 SPARK_READY := .venv-spark/.ready
 
 # Where `make compile` puts the package with its hot modules compiled; empty when that is not newer than the source.
-COMPILED := build/compiled
+COMPILED := $(CURDIR)/build/compiled
 FAST = $$(test -e $(COMPILED)/.ready && test -z "$$(find src -name '*.py' -newer $(COMPILED)/.ready -print -quit)" \
 	&& echo $(COMPILED))
 
@@ -141,7 +141,8 @@ cuts: setup ## cut the power of a real server under load, CUTS times
 fuzz: setup ## try FUZZ changed requests against signatures, and streams against HTTP; FUZZ_SEED chooses others
 	$(BIN)/python -m tests.fuzz --count $(FUZZ) --seed $(FUZZ_SEED)
 
-bench: setup ## measure Holdfast beside its peers; ten minutes, writes docs/PERFORMANCE.md
+bench: setup ## measure Holdfast, compiled where that can be, beside its peers; ten minutes, writes docs/PERFORMANCE.md
+	@test -n "$(FAST)" || $(MAKE) --no-print-directory compile || true
 	PYTHONPATH=$(FAST) $(BIN)/python -m bench
 
 bench-quick: setup ## the same, a look of two minutes that changes no file of the repository
