@@ -18,8 +18,8 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 COMPILED = {
     "core": "access archive aside authorization backlog canonical civil codec dedup fifo handle index journal lane "
-    "lease limits moment outbox poll primary queue receipt receive redrive replica_log replicated segment send shard "
-    "signature upkeep wheel wildcard window",
+    "limits moment poll primary queue receipt receive redrive replica_log replicated segment send shard signature "
+    "upkeep wheel wildcard window",
     "protocol": "batches digests json messages names receives",
     "frontend": "admit bounds caller changes dialect exchange forward head keyring locate peeks reach refusals rights "
     "server service",

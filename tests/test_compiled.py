@@ -1,11 +1,18 @@
 """The modules that the wheel compiles keep to what mypyc can do without changing what they mean."""
 
 import ast
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, get_args
 
+import msgspec
 import pytest
+from msgspec import inspect
 
 from hatch_build import modules
+from holdfast.core.command import Answer
+from holdfast.core.state import ShardState
+from holdfast.runtime.frames import COMMANDS, Frame
 
 SOURCE = Path(__file__).resolve().parent.parent / "src"
 PARSED = {module: ast.parse((SOURCE / module).read_text()) for module in modules()}
@@ -46,3 +53,25 @@ def test_a_compiled_class_has_no_subclass_that_is_not() -> None:
                 name = ast.unparse(base).partition("[")[0].rpartition(".")[2]
                 is_same = home is not None and f"from {home[:-3].replace('/', '.')} import" in text and name in text
                 assert not is_same, f"{module}: {node.name} is a subclass of {home}'s {name}, which is compiled"
+
+
+def structs_of(kind: Any, seen: set[type]) -> Iterator[type]:
+    """All that msgspec makes when it decodes this."""
+    if isinstance(kind, inspect.StructType):
+        if kind.cls in seen:
+            return
+        seen.add(kind.cls)
+        yield kind.cls
+        kind = tuple(field.type for field in kind.fields)
+    parts = kind if isinstance(kind, tuple) else msgspec.structs.astuple(kind)
+    for part in parts:
+        if isinstance(part, inspect.Type | tuple):
+            yield from structs_of(part, seen)
+
+
+@pytest.mark.parametrize("kind", [ShardState, Frame, *COMMANDS, *get_args(Answer)])
+def test_a_struct_that_is_decoded_is_not_compiled(kind: Any) -> None:
+    """mypyc keeps only the simplest of its annotations, and msgspec would refuse what it wrote itself."""
+    decoded = {f"{each.__module__.replace('.', '/')}.py" for each in structs_of(inspect.type_info(kind), set())}
+    assert decoded
+    assert not decoded & set(modules())

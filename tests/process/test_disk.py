@@ -12,7 +12,7 @@ from holdfast.backend.letters import LETTER_BYTES, LetterCache
 from holdfast.core.files import Create, List, Read, Rename, Size, Sync, SyncDir, Unlink, Work, Write, replace
 from holdfast.core.types import Lsn, WallMs
 from holdfast.runtime.crypto import KeyFileError, MasterKey, create_key, read_key
-from holdfast.runtime.rpc import Letter
+from holdfast.runtime.letter import Letter
 
 
 @pytest.fixture

@@ -17,7 +17,8 @@ from holdfast.core.errors import HoldfastError, OverLimit, QueueDoesNotExist
 from holdfast.core.types import LaneConfig, LaneId, Receipt, ShardId
 from holdfast.runtime import frames
 from holdfast.runtime.crypto import MasterKey
-from holdfast.runtime.rpc import Letter, Receiver
+from holdfast.runtime.letter import Letter
+from holdfast.runtime.rpc import Receiver
 from holdfast.runtime.workers import Desk, Link, Switch, Unreachable
 
 SHARD, LANE = ShardId(2), LaneId(7)

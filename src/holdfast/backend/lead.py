@@ -36,7 +36,8 @@ from holdfast.core.record import Message
 from holdfast.core.types import Address, Cause, Instant, WallMs
 from holdfast.runtime import clock
 from holdfast.runtime.failpoint import failpoint
-from holdfast.runtime.rpc import Call, Letter, Receiver
+from holdfast.runtime.letter import Letter
+from holdfast.runtime.rpc import Call, Receiver
 
 
 class Lead:

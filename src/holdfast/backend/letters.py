@@ -26,8 +26,8 @@ from holdfast.core.segment import key_path, segment_path
 from holdfast.core.segment_files import load_index
 from holdfast.core.types import Header, LaneId, Lsn, WallMs
 from holdfast.runtime.crypto import KeyFileError, MasterKey
+from holdfast.runtime.letter import Letter
 from holdfast.runtime.logs import log
-from holdfast.runtime.rpc import Letter
 
 CACHE_BYTES = 67_108_864  # contents of messages sent lately
 LETTER_BYTES = 150  # what one costs besides its content

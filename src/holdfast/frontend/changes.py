@@ -22,8 +22,9 @@ from holdfast.frontend.forward import fail, refuse
 from holdfast.frontend.locate import Directory, Queue, name_of
 from holdfast.protocol import actions, attributes
 from holdfast.runtime.failpoint import failpoint
+from holdfast.runtime.letter import Letter
 from holdfast.runtime.logs import log
-from holdfast.runtime.rpc import Backend, Call, Catalogue, Letter
+from holdfast.runtime.rpc import Backend, Call, Catalogue
 
 RECONCILED_AT_ONCE = 1000  # commands under way when a start compares lanes with the catalogue
 

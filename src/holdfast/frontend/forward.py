@@ -16,8 +16,9 @@ from holdfast.frontend.locate import Queue
 from holdfast.protocol import json, receives
 from holdfast.protocol.messages import Parcel
 from holdfast.protocol.receives import Handed, View
+from holdfast.runtime.letter import Letter
 from holdfast.runtime.logs import log
-from holdfast.runtime.rpc import Backend, Call, Letter, Receiver
+from holdfast.runtime.rpc import Backend, Call, Receiver
 
 
 class InternalFailure(HoldfastError):

@@ -9,7 +9,8 @@ from holdfast.frontend.exchange import Exchange
 from holdfast.frontend.forward import refuse
 from holdfast.frontend.locate import Queue
 from holdfast.protocol import actions, json, peeks
-from holdfast.runtime.rpc import Backend, Letter, Receiver
+from holdfast.runtime.letter import Letter
+from holdfast.runtime.rpc import Backend, Receiver
 
 
 class Peeks:

@@ -16,7 +16,7 @@ from holdfast.core import errors
 from holdfast.core.command import EMPTY_DELIVERY, Answer, Command, Compact, Delivery, Settle, Tick
 from holdfast.core.errors import HoldfastError
 from holdfast.core.types import ShardId
-from holdfast.runtime.rpc import Letter
+from holdfast.runtime.letter import Letter
 
 FRAME_BYTES_MAX = 67_108_864  # ten messages of 1 MiB, and what is around them
 

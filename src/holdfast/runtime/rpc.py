@@ -9,17 +9,8 @@ from holdfast.core.catalogue import QueueRow
 from holdfast.core.command import Command
 from holdfast.core.identity import Signatory
 from holdfast.core.store import Changes, Snapshot
-from holdfast.core.types import Cause, LaneId, ShardId, WallMs
-from holdfast.core.values import Value
-
-
-class Letter(Value, frozen=True):
-    """What a client gets of a message that was handed out."""
-
-    content: bytes
-    wall: WallMs  # SentTimestamp
-    message_id: bytes = b""  # empty: it follows from the message's header
-    cause: Cause = Cause.NONE  # why it left another queue
+from holdfast.core.types import LaneId, ShardId
+from holdfast.runtime.letter import Letter
 
 
 class Call:

@@ -20,7 +20,8 @@ from holdfast.core.errors import HoldfastError, Overloaded, ServiceUnavailable
 from holdfast.core.types import ShardId
 from holdfast.core.values import Fact
 from holdfast.runtime import frames
-from holdfast.runtime.rpc import Backend, Call, Letter, Receiver
+from holdfast.runtime.letter import Letter
+from holdfast.runtime.rpc import Backend, Call, Receiver
 
 PENDING_MAX = 100_000  # questions to one other process that wait for their answers, most of them long polls
 RECONNECT_S = 0.05
