@@ -76,8 +76,9 @@ class CatchUp:
         snapshot = Lsn(0) if copy.stem else self._snapshot
         self._station.send(self._host, Fetch(self._station.promise, copy.stem, snapshot, copy.done, length))
 
-    def deadline(self) -> Instant:
-        return Instant(self._asked_at + _AGAIN)
+    def deadline(self) -> Instant | None:
+        """None: the disk is waited for."""
+        return None if self._is_writing else Instant(self._asked_at + _AGAIN)
 
     def tick(self) -> None:
         if self._is_writing or self._station.now - self._asked_at < _AGAIN:

@@ -42,8 +42,9 @@ class Repair:
         self._is_writing = False
         self._ask()
 
-    def deadline(self) -> Instant:
-        return Instant(self._asked_at + _PATIENCE)
+    def deadline(self) -> Instant | None:
+        """None: the disk is waited for."""
+        return None if self._is_writing else Instant(self._asked_at + _PATIENCE)
 
     def tick(self) -> None:
         if not self._is_writing and self._station.now - self._asked_at >= _PATIENCE:

@@ -126,7 +126,8 @@ class Replica:
             return None
         catch_up = self._standby.catch_up if self._standby is not None else None
         busy = (self._leader, self._candidate, catch_up, self._repair)
-        return min((each.deadline() for each in busy if each is not None), default=None)
+        dues = (each.deadline() for each in busy if each is not None)
+        return min((due for due in dues if due is not None), default=None)
 
     def report(self, now: Instant) -> ShardReport:
         """For the host's heartbeat. `now` may be long after the last step: a silent primary wakes nobody."""
