@@ -40,6 +40,17 @@ def test_no_struct_is_made_here_without_a_base_that_hands_its_options_on(module:
     assert "msgspec.Struct" not in bases
 
 
+@pytest.mark.parametrize("module", modules())
+def test_no_generator_has_a_finally(module: str) -> None:
+    """When nobody asks a generator for more, Python runs it; mypyc does not."""
+    for node in ast.walk(PARSED[module]):
+        if not isinstance(node, ast.FunctionDef):
+            continue
+        parts = list(ast.walk(node))
+        is_generator = any(isinstance(each, ast.Yield | ast.YieldFrom) for each in parts)
+        assert not is_generator or not any(isinstance(each, ast.Try) and each.finalbody for each in parts), node.name
+
+
 def test_a_compiled_class_has_no_subclass_that_is_not() -> None:
     compiled = {node.name: module for module, tree in PARSED.items() for node in classes(tree)}
     for path in sorted(SOURCE.rglob("*.py")):
