@@ -1,6 +1,6 @@
 """The pipeline's tests need what only .venv-spark has (`make setup-spark`), and those on Spark need Java.
 
-What cannot be tested is said in a line of its own, before the first test.
+What cannot be tested is said in a line of its own, after the last test: what stands before the first is hidden by -q.
 """
 
 import importlib.util
@@ -17,9 +17,14 @@ collect_ignore = [] if HAS_PACKAGES and HAS_JAVA else ["on_spark"]
 collect_ignore_glob = [] if HAS_PACKAGES else ["*.py"]
 
 
-def pytest_report_header(config: pytest.Config) -> str | None:  # noqa: ARG001 - pytest's signature
+def _not_tested() -> str:
     if not HAS_PACKAGES:
         return "NOT TESTED HERE: the pipeline; its packages are in .venv-spark (make test-spark)"
     if not HAS_JAVA:
         return "NOT TESTED HERE: the pipeline on Spark; there is no Java on this machine (17 or later)"
-    return None
+    return ""
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if said := _not_tested():
+        terminalreporter.write_sep("!", said, red=True, bold=True)

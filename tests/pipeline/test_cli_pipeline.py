@@ -1,5 +1,6 @@
 """Pipeline commands that cannot do what they are asked say why and what to do, in one line, without a JVM."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -9,10 +10,14 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from holdfast.backend.host import lock_folder
 from holdfast.cli import toolbox
 from holdfast.cli.connect import Mistake
 from holdfast.cli.main import app
 from holdfast.ledger import lock
+from holdfast.usage.spool import Spool
+from holdfast.usage.stores import Kept
+from tests.usage.test_spool import NODE, SECOND, batch, journals, requests
 
 
 def told(*words: str) -> tuple[int, str]:
@@ -37,6 +42,32 @@ def without_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 def test_a_missing_java_is_named_when_a_session_is_needed() -> None:
     with pytest.raises(Mistake, match="Java 17 or later"):
         toolbox.workshop().start_session(toolbox.LOCAL, lambda _: None)
+
+
+def keep(root: Path) -> None:
+    """As a server without pyarrow does, which then dies."""
+    writing = Spool(root, NODE, Kept(root, NODE), window_us=10 * SECOND)
+    for second in range(25):
+        writing.add(batch(second))
+
+
+@pytest.mark.usefixtures("without_java")
+def test_a_run_converts_what_servers_without_pyarrow_have_kept(tmp_path: Path) -> None:
+    keep(tmp_path / "usage")
+    code, text = told("once", "--data", str(tmp_path))
+    assert (code, "Java 17 or later" in text) == (2, True)  # so it has found rows to take over
+    assert requests(tmp_path / "usage") == 25
+    assert journals(tmp_path / "usage") == []
+
+
+@pytest.mark.usefixtures("without_java")
+def test_a_run_leaves_the_last_epoch_of_a_server_that_works_open(tmp_path: Path) -> None:
+    keep(tmp_path / "usage")
+    descriptor = lock_folder(tmp_path)
+    told("once", "--data", str(tmp_path))
+    os.close(descriptor)
+    assert requests(tmp_path / "usage") == 20  # of complete windows
+    assert journals(tmp_path / "usage") != []
 
 
 @pytest.mark.parametrize(

@@ -6,17 +6,20 @@ Commands are declared here without the pipeline, which is an extra; what they do
 import datetime
 import signal
 import threading
+import time
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from holdfast.cli import connect, folder, pipeline_reports, screen, toolbox
+from holdfast.cli import usage as kept_usage
 from holdfast.cli.connect import Mistake
 from holdfast.cli.toolbox import LedgerFolder, Master, RatesFile, UsageFolder
 from holdfast.ledger.errors import LedgerError
 
 REPORT_EVERY_S = 600  # `watch` publishes when an hour closes, and at least this often when something is new
+CONVERT_EVERY_S = 60.0
 
 app = typer.Typer(help="The ledger: usage, bills, service levels and audit, on Spark.", no_args_is_help=True)
 app.command("bill")(pipeline_reports.bill)
@@ -48,7 +51,8 @@ def once(
 ) -> None:
     """Take over what is new, roll it up, check, close hours, publish reports; then stop.
 
-    With nothing new it takes a second and starts no JVM. Exit code 1 when a node has a problem: its hours stay open.
+    Journals of servers without pyarrow are converted first. With nothing new it takes a second and starts no JVM. Exit
+    code 1 when a node has a problem: its hours stay open.
 
     Example: holdfast pipeline once --data ./data
     """
@@ -58,6 +62,7 @@ def once(
             shop = toolbox.workshop().open_shop(
                 places, rates=rates, master=master, abandon=abandon or [], progress=step
             )
+            kept_usage.convert_kept(places.usage, data)
             done = shop.ledger.once()
             published = shop.publish() if reports else None
     told = {
@@ -110,7 +115,31 @@ def watch(
     with toolbox.explained():
         places = toolbox.places(data, ledger=ledger, usage=usage)
         shop = toolbox.workshop().open_shop(places, rates=rates, master=master, abandon=abandon or [])
-        shop.ledger.watch(stop=stopped.wait, on_run=_Publisher(shop))
+        convert = _Converter(places.usage, data)
+
+        def stop(pause_s: float) -> bool:
+            convert()
+            return stopped.wait(pause_s)
+
+        shop.ledger.watch(stop=stop, on_run=_Publisher(shop))
+
+
+class _Converter:
+    """Journals of servers without pyarrow become segments now and then: each time all of an epoch is read."""
+
+    def __init__(self, usage: Path, data: Path) -> None:
+        self._usage = usage
+        self._data = data
+        self._next_s = 0.0
+
+    def __call__(self) -> None:
+        if time.monotonic() < self._next_s:
+            return
+        self._next_s = time.monotonic() + CONVERT_EVERY_S
+        try:
+            kept_usage.convert_kept(self._usage, self._data)
+        except (Mistake, OSError) as problem:
+            screen.note(f"holdfast: {problem}")
 
 
 class _Publisher:

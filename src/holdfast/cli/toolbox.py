@@ -61,7 +61,8 @@ def places(data: Path, *, ledger: Path | None, usage: Path | None = None) -> Pla
 def require_extra() -> None:
     missing = [name for name in PACKAGES if not has_package(name)]
     if missing:
-        raise Mistake(f"{', '.join(missing)} is not installed. {EXTRA}")
+        are = "is" if len(missing) == 1 else "are"
+        raise Mistake(f"{' and '.join(missing)} {are} not installed. {EXTRA}")
 
 
 def workshop() -> ModuleType:

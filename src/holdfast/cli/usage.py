@@ -1,5 +1,8 @@
 """`holdfast usage`: what was used, as files. What is made of them: `holdfast pipeline`."""
 
+import contextlib
+import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -28,18 +31,32 @@ def convert(*, data: folder.Data = folder.DEFAULT, where: Folder = None) -> None
     """
     with connect.explained():
         root = _root(data, where)
-        is_running = _is_running(data)
-        total = 0
-        for node in conversion.nodes(root):
-            try:
-                count = conversion.follow(root, node) if is_running else conversion.finish_all(root, node)
-            except StoreError as problem:
-                raise connect.Mistake(f"{problem}. `holdfast usage check` looks at all segments.") from None
-            total += count
-            if count:
-                print(f"{node}: {count} windows are in segments")
-        if not total:
-            screen.note("There is nothing to convert.")
+        found = _convert(root, conversion.nodes(root), data=data)
+    for node, count in found.items():
+        print(f"{node}: {count} windows are in segments")
+    if not found:
+        screen.note("There is nothing to convert.")
+
+
+def convert_kept(root: Path, data: Path) -> dict[str, int]:
+    """What servers without pyarrow have kept, before a run of the pipeline looks for segments. How many windows of each
+    node that were. In a folder that is not the server's own, nobody knows which of the nodes are at work: their last
+    epochs stay open, as if all were."""
+    is_own = root.absolute() == (data / "usage").absolute()
+    return _convert(root, conversion.keeping(root), data=data if is_own else None)
+
+
+def _convert(root: Path, nodes: list[str], *, data: Path | None) -> dict[str, int]:
+    """While it works no server starts on `data`; one that is there already goes on."""
+    if not nodes:
+        return {}
+    with _stopped(data) as is_stopped:
+        convert_one = conversion.finish_all if is_stopped else conversion.follow
+        try:
+            found = {node: convert_one(root, node) for node in nodes}
+        except StoreError as problem:
+            raise connect.Mistake(f"{problem}. `holdfast usage check` looks at all segments.") from None
+    return {node: count for node, count in found.items() if count}
 
 
 @app.command()
@@ -80,11 +97,18 @@ def _root(data: Path, where: Path | None) -> Path:
     return root
 
 
-def _is_running(data: Path) -> bool:
-    if not data.is_dir():
-        return False  # the folder alone was brought here
+@contextlib.contextmanager
+def _stopped(data: Path | None) -> Iterator[bool]:
+    """Whether no server works on `data`, and none begins to meanwhile."""
+    if data is None or not data.is_dir():
+        yield data is not None  # the folder alone was brought here
+        return
     try:
-        lock_folder(data)  # until this command ends, so that no server starts meanwhile
+        descriptor = lock_folder(data)
     except DataFolderError:
-        return True
-    return False
+        yield False
+        return
+    try:
+        yield True
+    finally:
+        os.close(descriptor)

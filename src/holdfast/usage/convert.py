@@ -25,6 +25,15 @@ def nodes(root: Path) -> list[str]:
     return sorted(each.name for each in folder.iterdir() if each.is_dir()) if folder.is_dir() else []
 
 
+def keeping(root: Path) -> list[str]:
+    """Those of them that keep complete windows in a journal, because their server has no pyarrow."""
+    return [
+        node
+        for node in nodes(root)
+        if any(each.number == journal.KEPT for each in journal.present(journal.folder_of(root, node)))
+    ]
+
+
 def finish_all(root: Path, node: str) -> int:
     """For a node that nobody is at the moment."""
     return finish(root, node, Segments(root, node), before=spool.last_epoch(root, node) + 1)
