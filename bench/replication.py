@@ -56,9 +56,13 @@ class Trio:
             for host in self.replicas:
                 self.step(host, Tick())
             self.settle()
+        self.make_spare()
+        self.submit([c.Configure(LANE, LaneConfig())])
+        self.make_spare()  # a host makes the next one while the present one fills
+
+    def make_spare(self) -> None:
         self.primary.journal.start_spare()
         self.primary.journal.end_spare(_Clear(), b"key")
-        self.submit([c.Configure(LANE, LaneConfig())])
 
     def replica(self, member: Member) -> Replica:
         log = ReplicaLog(
@@ -81,18 +85,19 @@ class Trio:
         return primary
 
     def submit(self, commands: list[c.Command]) -> None:
-        host = MEMBERS[0].host
-        start = time.perf_counter_ns()
+        host, now, wall = MEMBERS[0].host, Instant(self.now), WallMs(0)
+        submit = self.replicas[host].submit
+        start = time.thread_time_ns()
         for number, command in enumerate(commands):
-            self.replicas[host].submit(command, number, Instant(self.now), WallMs(0))
-        self.took[host] += time.perf_counter_ns() - start
+            submit(command, number, now, wall)
+        self.took[host] += time.thread_time_ns() - start
         self.step(host, Tick())
         self.settle()
 
     def step(self, host: HostId, event: Any) -> None:
-        start = time.perf_counter_ns()
+        start = time.thread_time_ns()
         output = self.replicas[host].step(event, Instant(self.now), WallMs(0))
-        self.took[host] += time.perf_counter_ns() - start
+        self.took[host] += time.thread_time_ns() - start
         self._take(host, output)
 
     def _take(self, host: HostId, output: Output) -> None:
@@ -118,9 +123,9 @@ class Trio:
 
 
 def measure(rounds: int = 400) -> dict[str, float]:
-    """Median microseconds per send on the primary and on one member, in turns of BATCH.
+    """Median microseconds of CPU per send on the primary and on one member, in turns of BATCH.
 
-    Elapsed time: asking for the CPU time twice per step would take longer than most steps.
+    Asking for the CPU time costs 0.7 µs itself, ten times in a turn: that is in the figures.
     """
     trio = Trio()
     send = c.Send(LANE, BODY, BODY, len(BODY))

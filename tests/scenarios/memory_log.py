@@ -50,6 +50,9 @@ class MemoryLog:
     def is_flushing(self) -> bool:
         return self._under_way is not None
 
+    def is_open(self, own: Instant) -> bool:
+        return own <= self.stamp and self._open is not None
+
     def begin(self, own: Instant, wall: WallMs) -> Instant:
         if own > self.stamp:
             self._open, self.stamp = None, own

@@ -161,7 +161,7 @@ class World:
         """A host rings its timer at `deadline`; one that is always due would keep a processor busy for nothing."""
         node.primary.tick(self.time, self.wall)
         deadline = node.primary.deadline()
-        is_quiet = deadline is None or deadline > self.time + 1 or node.shard.shard in self.stopped
+        is_quiet = deadline > self.time + 1 or node.shard.shard in self.stopped
         assert is_quiet, f"a timer that is due at {deadline} though nothing happens then"
 
     # Hand-overs

@@ -164,10 +164,7 @@ class Runner:
 
     def _arm(self) -> None:
         """One alarm, moved only when it would ring too late."""
-        deadline = self.primary.deadline()
-        if deadline is None:
-            return
-        at = self.world.now + self.time.until(deadline)
+        at = self.world.now + self.time.until(self.primary.deadline())
         if not self.world.now <= self._alarm_at <= at:
             self._alarm_at = at
             self.process.call(at - self.world.now, self._ring, at)

@@ -187,7 +187,7 @@ class Lead:
     def _arm(self) -> None:
         """One timer, moved only when it would fire too late."""
         deadline = self.primary.deadline()
-        if deadline is None or (self._timer is not None and self._timer_at <= deadline):
+        if self._timer is not None and self._timer_at <= deadline:
             return
         if self._timer is not None:
             self._timer.cancel()

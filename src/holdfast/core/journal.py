@@ -79,6 +79,7 @@ class Journal(Archive):
         self._wall = WallMs(0)
         self._segment_bytes = segment_bytes
         self._reserve_bytes = reserve_bytes
+        self._content_max = segment_bytes - SECTOR - reserve_bytes - _SLACK  # what fits while a spare is there
         self._index = SegmentIndex()
         self._cipher: Cipher | None = None
         self._spare: tuple[int, Cipher, bytes] | None = None
@@ -119,9 +120,13 @@ class Journal(Archive):
             self._wall = wall
         return self.stamp
 
+    def is_open(self, own: Instant) -> bool:
+        """Has `begin` nothing to do? A frame has records, and time has not moved since."""
+        return own <= self.stamp and bool(self._parts)
+
     def append(self, record: Record) -> Lsn:
-        lsn = self.next_lsn
-        data = encode(record, self.epoch, lsn, cipher=self._cipher) if self._cipher is not None else b""
+        lsn, epoch, cipher = self.next_lsn, self.epoch, self._cipher
+        data = encode(record, epoch, lsn, cipher=cipher) if cipher is not None else b""
         if not data or self._fill + len(data) > self._limit:
             data = self._place_elsewhere(record, data)
         fill = self._fill
@@ -129,7 +134,7 @@ class Journal(Archive):
         self._parts.append(data)
         self.next_lsn = Lsn(lsn + 1)
         if type(record) is Sent:
-            self._index.add_sent(record, (self.epoch, lsn, self.stamp), fill + 4, len(data) - 4)
+            self._index.add_sent(record, (epoch, lsn, self.stamp), fill + 4, len(data) - 4)
         elif isinstance(record, Arrived | Moved):
             header = header_of(record, self.epoch, lsn, self.stamp)
             self._index.add(record.lane, header, fill + 4, len(data) - 4)
@@ -277,8 +282,9 @@ class Journal(Archive):
 
     def has_room(self, size: int) -> bool:
         """May a send of `size` bytes of content be taken? Deletes and receives go on in the reserve."""
-        whole = self._segment_bytes - SECTOR if self._spare is not None else self._left()
-        return whole >= self._reserve_bytes + size + _SLACK
+        if self._spare is not None:
+            return size <= self._content_max
+        return self._left() >= self._reserve_bytes + size + _SLACK
 
     def is_exhausted(self, size: int = 0) -> bool:
         """Even the reserve is nearly used up: nothing that writes, or that writes so many bytes, may be taken."""

@@ -67,6 +67,8 @@ class Leader:
         self._held: list[tuple[Any, Callable[[], None]]] = []  # token, and what it waits for
         self._beat_at = station.now
         self._is_fresh = True  # something may have become possible for those who wait
+        self._free_until = station.now  # no command is refused or has to wait before this, if nothing happens
+        self._sure_until = station.now  # and messages may be handed out
         self.roll.set_members(record.members, station.now)
         for peer in self.roll.members():
             peer.acked = log.end
@@ -81,22 +83,24 @@ class Leader:
         return Instant(self._stamp + self._station.now - self._since)
 
     def deadline(self) -> Instant:
-        due = self.primary.deadline()
-        if due is None or self.is_closed:
+        if self.is_closed:
             return self._beat_at
-        return min(self._beat_at, Instant(self._since + due - self._stamp))
+        return min(self._beat_at, Instant(self._since + self.primary.deadline() - self._stamp))
 
     # Commands
 
     def submit(self, command: Command, token: Any, wait_s: int) -> None:
-        if self._is_refused(command, token):
-            return
-        if self.is_closed:
-            self._held.append((token, lambda: self.submit(command, token, wait_s)))
-            return
+        station, primary = self._station, self.primary
+        now = station.now
+        if now >= self._free_until:
+            if self._is_refused(command, token):
+                return
+            if self.is_closed:
+                self._held.append((token, lambda: self.submit(command, token, wait_s)))
+                return
         if type(command) is Receive:  # this process may have slept since the last event
-            self.primary.is_sure = self.roll.is_sure(self._station.now)
-        self.primary.submit(command, token, self.own, self._station.wall, wait_s=wait_s)
+            primary.is_sure = now < self._sure_until
+        primary.submit(command, token, Instant(self._stamp + now - self._since), station.wall, wait_s=wait_s)
 
     def submit_all(self, commands: Sequence[Command], token: Any) -> None:
         if commands and self._is_refused(commands[0], token, len(commands)):
@@ -110,7 +114,7 @@ class Leader:
         if self.is_closed:
             self._held.append((None, lambda: self.loaded(need, headers, upto)))
             return
-        self.primary.is_sure = self.roll.is_sure(self._station.now)
+        self.primary.is_sure = self._station.now < self._sure_until
         self.primary.loaded(need, headers, upto, self.own, self._station.wall)
 
     def cancel(self, token: Any) -> bool:
@@ -135,6 +139,12 @@ class Leader:
             self._station.out.replies.append((token, refusals if count else Overloaded()))
         return True
 
+    def _look_ahead(self) -> None:
+        """So that not every command has to be looked at: what decides it changes by events alone, and with time."""
+        now, roll = self._station.now, self.roll
+        is_full = roll.unacked_bytes >= UNCOMMITTED_BYTES_MAX
+        self._free_until = now if is_full or self.is_closed else Instant(now + ASYNC_LAG - roll.stall(now))
+
     def _release(self) -> None:
         held, self._held = self._held, []
         for _, decide in held:
@@ -147,15 +157,18 @@ class Leader:
         now = self._station.now
         self._count()
         self.changes.advance()
+        self._sure_until = Instant(now + UNSURE_AFTER - self.roll.silence(now))
         if not self.is_closed:
-            self.primary.is_sure = self.roll.is_sure(now)
-            self._release()
+            self.primary.is_sure = now < self._sure_until
+            if self._held:
+                self._release()
             if self._is_fresh:
                 self._is_fresh = False
                 self.primary.tick(self.own, self._station.wall)
         self._flush()
         if now >= self._beat_at:
             self._beat()
+        self._look_ahead()
         self._station.out.replies += self.primary.replies()
 
     def tick(self) -> None:

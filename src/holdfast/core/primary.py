@@ -107,8 +107,10 @@ class Primary:
         if len(self._bound) + len(self._bound_local) >= REPLIES_MAX:
             self._ready.append((token, Overloaded()))
             return
-        self._open(own, wall)
-        if self.is_sure and self.shard.stirred and type(command) is Receive and command.lane in self.shard.stirred:
+        if not self.journal.is_open(own):
+            self._open(own, wall)
+        stirred = self.shard.stirred
+        if stirred and self.is_sure and type(command) is Receive and command.lane in stirred:
             self._serve_lane(command.lane)  # who waits was here first
         self._decide(command, token, wait_s)
 
@@ -140,9 +142,10 @@ class Primary:
             self._needing.setdefault(need, []).append((commands[index], _Place(several, index), 0))
 
     def _open(self, own: Instant, wall: WallMs) -> None:
-        now = self.journal.begin(own, wall)
-        if now != self.shard.now or self.journal.epoch != self.shard.epoch:
-            self.shard.begin(self.journal.epoch, now, wall)
+        journal, shard = self.journal, self.shard
+        now = journal.begin(own, wall)
+        if now != shard.now or journal.epoch != shard.epoch:
+            shard.begin(journal.epoch, now, wall)
 
     def _decide(self, command: Command, token: Any, wait_s: int) -> None:
         answer = self._execute(command)
@@ -158,27 +161,27 @@ class Primary:
             if not self.is_sure and type(command) is Receive:
                 raise Unsure
             self._check_room(command)
-            committed = self._handed_out(command) if self.journal.is_replicated else self.journal.committed
-            decided = self.shard.decide(command, committed)
+            journal, shard = self.journal, self.shard
+            decided = shard.decide(command, self._handed_out(command) if shard.asynchronous else journal.committed)
         except HoldfastError as refusal:
             return refusal
         if isinstance(decided, Need):
             return decided
         records, answer = decided
         for record in records:
-            self.journal.append(record)
-            self.shard.apply(record)
+            journal.append(record)
+            shard.apply(record)
         return answer
 
     def _check_room(self, command: Command) -> None:
         """Content is refused early; small records and compaction, which makes room, may use the reserve."""
-        if isinstance(command, Send):
+        if type(command) is Send:
             has_room = self.journal.has_room(len(command.content))
-        elif isinstance(command, Arrive):
+        elif type(command) is Arrive:
             has_room = self.journal.has_room(len(command.handover.content))
-        elif isinstance(command, Inherit):
+        elif type(command) is Inherit:
             has_room = self.journal.has_room(len(command.bequest.rows))
-        elif isinstance(command, Compact):
+        elif type(command) is Compact:
             has_room = not self.journal.is_exhausted(sum(len(message.content) for _, message in command.messages))
         else:
             has_room = not self.journal.is_exhausted()
@@ -187,16 +190,15 @@ class Primary:
 
     def _is_local(self, command: Command) -> bool:
         """FIFO and at-most-once receives must survive a fail-over, so they wait for every member; others do not."""
-        if not isinstance(command, Receive | Watch):
-            return self.is_async(command)
-        lane = self.shard.lanes.get(command.lane)
-        is_weak = lane is not None and not (lane.is_fifo or lane.config.at_most_once)
-        return is_weak or self.is_async(command)
+        if type(command) is Receive or type(command) is Watch:
+            lane = self.shard.lanes.get(command.lane)
+            if lane is not None and not (lane.is_fifo or lane.config.at_most_once):
+                return True
+        return bool(self.shard.asynchronous) and self.is_async(command)
 
     def is_async(self, command: Command) -> bool:
         """Of a lane with members that its replies do not wait for."""
-        lane = self.shard.lanes.get(getattr(command, "lane", LaneId(0))) if self.journal.is_replicated else None
-        return lane is not None and lane.config.is_async
+        return self.journal.is_replicated and getattr(command, "lane", None) in self.shard.asynchronous
 
     def _handed_out(self, command: Command) -> Lsn:
         """Messages up to here may be."""
@@ -281,7 +283,7 @@ class Primary:
     def tick(self, own: Instant, wall: WallMs) -> None:
         """To be called at `deadline`, and after every sync: time passes, waiters are served or sent away."""
         self._is_idle = self.journal.idle_frame_due(own)
-        if self._is_due(own):
+        if own >= self.deadline():
             self._open(own, wall)
             if own - self._ticked >= TICK_INTERVAL:
                 self._ticked = own
@@ -299,19 +301,13 @@ class Primary:
         if self.shard.lsn != before and self.shard.has_expired():
             self._ticked = Instant(self._ticked - TICK_INTERVAL)
 
-    def _is_due(self, own: Instant) -> bool:
-        deadline = self.deadline()
-        return deadline is not None and deadline <= own
-
-    def deadline(self) -> Instant | None:
+    def deadline(self) -> Instant:
         """When `tick` is due, in own time."""
-        dues = [self._ticked + TICK_INTERVAL]
-        if (alarm := self.shard.deadline()) is not None:
-            dues.append(alarm)
-        for due in (self.polls.deadline(), self.journal.idle_deadline()):
-            if due is not None:
-                dues.append(due)
-        return Instant(min(dues))
+        first = Instant(self._ticked + TICK_INTERVAL)
+        for due in (self.shard.deadline(), self.polls.deadline(), self.journal.idle_deadline()):
+            if due is not None and due < first:
+                first = due
+        return first
 
     # The disk
 

@@ -46,6 +46,9 @@ class _Phase(Enum):
     PROPOSED = 3
 
 
+_PAUSED = (_Phase.LEVELLING, _Phase.PROPOSED)
+
+
 class _Absence(msgspec.Struct):
     """A host that was let go."""
 
@@ -67,7 +70,8 @@ class Reconfiguration:
 
     @property
     def is_paused(self) -> bool:
-        return self._phase in (_Phase.LEVELLING, _Phase.PROPOSED)
+        """No frame is made."""
+        return self._phase in _PAUSED
 
     # Time
 

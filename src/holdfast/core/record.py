@@ -21,6 +21,7 @@ from holdfast.core.types import (
 )
 
 NO_DIGEST = bytes(16)
+_NO_DEADLINE = Instant(0)
 
 
 class Sent(msgspec.Struct, frozen=True, gc=False):
@@ -251,8 +252,8 @@ def copy_of(header: Header, message: Message) -> Moved:
 def header_of(message: Message, epoch: Epoch, lsn: Lsn, now: Instant) -> Header:
     """What the core keeps of a message record that stands at (epoch, lsn) in a frame stamped `now`."""
     if type(message) is Sent:
-        visible_at = Instant(now + message.delay_s * 1_000_000)
-        deadline = Instant(now + message.time_to_live_s * 1_000_000 if message.time_to_live_s else 0)
+        visible_at = Instant(now + message.delay_s * 1_000_000) if message.delay_s else now
+        deadline = Instant(now + message.time_to_live_s * 1_000_000) if message.time_to_live_s else _NO_DEADLINE
         return Header(
             message.seq,
             lsn,

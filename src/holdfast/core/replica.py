@@ -148,11 +148,12 @@ class Replica:
     # Commands
 
     def submit(self, command: Command, token: Any, now: Instant, wall: WallMs, *, wait_s: int = 0) -> None:
-        if self._leader is None or self._station.is_ending:
-            self._station.out.replies.append((token, self._elsewhere()))
+        station, leader = self._station, self._leader
+        if leader is None or station.is_ending:
+            station.out.replies.append((token, self._elsewhere()))
             return
-        self._station.now, self._station.wall = now, wall
-        self._leader.submit(command, token, wait_s)
+        station.now, station.wall = now, wall
+        leader.submit(command, token, wait_s)
 
     def submit_all(self, commands: Sequence[Command], token: Any, now: Instant, wall: WallMs) -> None:
         if self._leader is None or self._station.is_ending:
@@ -290,6 +291,8 @@ class Replica:
     def _dispatch(self, sender: HostId, message: Message) -> None:
         leader, candidate, standby = self._leader, self._candidate, self._standby
         match message:
+            case Ack() if leader is not None:
+                leader.ack(sender, message)
             case Append() if candidate is not None:
                 candidate.append(sender, message)
             case Cut() | Restart() if candidate is not None:
@@ -304,8 +307,6 @@ class Replica:
                 standby.chunk(sender, message)
             case Chunk() if self._repair is not None:
                 self._repair.chunk(sender, message)
-            case Ack() if leader is not None:
-                leader.ack(sender, message)
             case Ack() if candidate is not None:
                 candidate.ack(sender, message)
             case Fence() if standby is not None:
@@ -331,10 +332,8 @@ class Replica:
         if record is None:
             return
         if self._leader is not None:
-            proposal = self._leader.changes.proposal
-            is_mine = record == self._leader.record or (proposal is not None and record == proposal.record)
-            if record.epoch >= self._leader.record.epoch and not is_mine:
-                self._depose(f"the record is of epoch {record.epoch}")
+            if record is not self._leader.record:
+                self._compare(self._leader, record)
             return
         if self._candidate is not None and record.epoch > self._candidate.record.epoch:
             self._candidate = None
@@ -344,6 +343,14 @@ class Replica:
         if record.epoch > station.promising:
             self._called = record
             self._promise(record.epoch)
+
+    def _compare(self, leader: Leader, record: ShardRecord) -> None:
+        """Is it this primary's own?"""
+        proposal = leader.changes.proposal
+        if record == leader.record:
+            self._station.record = leader.record  # as it came from the store: the next look is quick
+        elif record.epoch >= leader.record.epoch and not (proposal is not None and record == proposal.record):
+            self._depose(f"the record is of epoch {record.epoch}")
 
     def _take_up(self) -> None:
         """A call is taken up once: a host that has promised its epoch before does not know any more what it sent."""

@@ -99,8 +99,8 @@ class ReplicaLog(Archive):
 
     @property
     def has_async(self) -> bool:
-        """Is any lane replicated asynchronously? O(lanes)."""
-        return any(lane.config.is_async for lane in self.state.lanes.values())
+        """Is any lane replicated asynchronously?"""
+        return bool(self.state.asynchronous)
 
     @property
     def is_suspect(self) -> bool:

@@ -54,6 +54,7 @@ class Replicated:
         self.stirred: dict[LaneId, None] = {}  # watched lanes where something may have become visible
         self.chores: dict[LaneId, None] = {}  # lanes that Tick has to look at
         self.windowed: dict[LaneId, None] = {}  # lanes that hold headers in memory, oldest use first
+        self.asynchronous: dict[LaneId, None] = {}  # lanes whose replies do not wait for the members
         self._alarms: list[tuple[Instant, LaneId]] = []
         self._config = LaneConfig()
         self._effects: dict[type, Callable[[Any], None]] = {
@@ -266,11 +267,19 @@ class Replicated:
             lane = self.lanes[record.lane] = Lane(record.lane, config)
         else:
             lane.configure(config)
+        self.note_mode(lane)
         self._stir(lane)
         self.set_alarm(lane)
 
+    def note_mode(self, lane: Lane) -> None:
+        if lane.config.is_async:
+            self.asynchronous[lane.lane] = None
+        else:
+            self.asynchronous.pop(lane.lane, None)
+
     def _apply_dropped(self, record: r.Dropped) -> None:
         lane = self.lanes.pop(record.lane)
+        self.asynchronous.pop(record.lane, None)
         self.windowed.pop(record.lane, None)
         self._stir(lane)
 

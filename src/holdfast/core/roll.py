@@ -12,7 +12,7 @@ from collections import deque
 import msgspec
 
 from holdfast.core.cluster import HostId, Member
-from holdfast.core.limits import REPLICA_PATIENCE, SLOW_FOR, SLOW_LAG, UNSURE_AFTER
+from holdfast.core.limits import REPLICA_PATIENCE, SLOW_FOR, SLOW_LAG
 from holdfast.core.replica_message import NOWHERE, Ack, Place
 from holdfast.core.types import Instant
 
@@ -82,8 +82,10 @@ class Roll:
 
     def reached(self, durable: Place) -> Place:
         """What the primary, which has `durable`, and all members have. Forgets what all of them have."""
-        place = min([durable, *(peer.acked for peer in self.peers.values() if peer.is_member)])
-        unacked = self._unacked
+        place, unacked = durable, self._unacked
+        for peer in self.peers.values():
+            if peer.is_member and peer.acked < place:
+                place = peer.acked
         while unacked and unacked[0].end <= place:
             self.unacked_bytes -= unacked.popleft().size
         return place
@@ -96,10 +98,11 @@ class Roll:
 
     def silence(self, now: Instant) -> int:
         """Since all members were heard."""
-        return max((now - peer.heard for peer in self.members()), default=0)
-
-    def is_sure(self, now: Instant) -> bool:
-        return self.silence(now) < UNSURE_AFTER
+        heard = now
+        for peer in self.peers.values():
+            if peer.is_member and peer.heard < heard:
+                heard = peer.heard
+        return now - heard
 
     def late(self, now: Instant) -> list[Peer]:
         """Members that are silent, do not keep up, or are much slower than the others."""

@@ -29,7 +29,7 @@ def decide_send(
         digest, original = _deduplicate(lane, command, group, moment)
         if original is not None:
             return (), original
-    target = _check_room(lane, command)
+    target = _check_room(lane, command) if config.messages_max or config.bytes_max else None
     delay_s = config.delay_s if command.delay_s is None or lane.is_fifo else command.delay_s
     ttl_s = config.time_to_live_s if command.time_to_live_s is None else command.time_to_live_s
     seq = Seq(lane.last_seq + 1)

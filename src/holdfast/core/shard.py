@@ -235,6 +235,7 @@ class Shard(Replicated):
         for lane_state in stored.lanes:
             lane = state.restore_lane(lane_state, shard.now)
             shard.lanes[lane.lane] = lane
+            shard.note_mode(lane)
             shard.set_alarm(lane)
             if lane.tasks and lane.tasks[-1].is_active:
                 shard.chores[lane.lane] = None
