@@ -1,14 +1,13 @@
 """The spool: what was added is in segments once, however the process ended and whatever the disk did."""
 
 import errno
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from holdfast.core.usage import LATENCY, REQUESTS, UNITS, WIDTH, Key
-from holdfast.usage import convert, journal, places, schema, segment, spool, stores
+from holdfast.usage import convert, journal, places, room, schema, segment, spool, stores
 from holdfast.usage.journal import Reader
 from holdfast.usage.rows import Batch, Row
 from holdfast.usage.spool import Spool
@@ -92,12 +91,86 @@ def test_a_server_that_nobody_used_leaves_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_quiet_server_says_each_minute_that_nothing_happened(tmp_path: Path) -> None:
-    process = Process(tmp_path).run(range(5)).run(range(5, 200), 0)
-    footers = [footer for footer, _ in segments(tmp_path)]
-    assert [each.rows for each in footers] == [1, 0, 0, 0]
-    assert [after.until - before.until for before, after in pairwise(footers)] == [60 * SECOND] * 3
+def test_a_quiet_server_says_when_an_hour_can_close_that_nothing_happened(tmp_path: Path) -> None:
+    hour = 3_600
+    assert START % (hour * SECOND) == 0
+    process = Process(tmp_path).run(range(5)).run(range(5, 2 * hour + 400), 0)
+    for kind in schema.KINDS:
+        footers = [footer for footer, _ in segments(tmp_path, kind)]
+        assert [each.rows for each in footers] == [kind == schema.METER, 0, 0, 0]
+        marks = [START + (passed + 300) * SECOND for passed in (0, hour, 2 * hour)]
+        assert [each.until for each in footers[1:]] == marks
     process.spool.close()
+
+
+def test_what_was_added_before_a_second_is_over_outlives_the_process(tmp_path: Path) -> None:
+    process = Process(tmp_path)
+    for part in range(4):
+        whole = batch(0)
+        process.spool.add(Batch(whole.since, whole.until if part == 3 else whole.since, whole.counted))
+        (path,) = journals(tmp_path)
+        assert len(list(Reader(path))) == part + 1
+    assert requests_after_a_crash(tmp_path) == 4
+
+
+def requests_after_a_crash(root: Path) -> int:
+    Process(root).spool.close()
+    return requests(root)
+
+
+def test_only_complete_seconds_are_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[int] = []
+    monkeypatch.setattr(journal, "_fdatasync", synced.append)
+    process, whole = Process(tmp_path), batch(0)
+    for until in (whole.since, whole.since, whole.since, whole.until):
+        process.spool.add(Batch(whole.since, until, whole.counted))
+    process.spool.add(Batch(whole.until, whole.until + SECOND))
+    assert len(synced) == 1
+
+
+class Folder:
+    """Looks as large as a test wants, each time that it is measured."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.bytes = 0
+        monkeypatch.setattr(room, "_size", lambda _: self.bytes)
+        monkeypatch.setattr(room, "MEASURE_S", 0.0)
+
+
+def test_a_server_whose_usage_has_no_more_room_goes_on_with_less_detail(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = Folder(monkeypatch)
+    made = Spool(tmp_path, NODE, Segments(tmp_path, NODE), window_us=10 * SECOND, bytes_max=1000)
+    data, management = list(row(schema.AUDIT)), list(row(schema.AUDIT))
+    data[schema.names(schema.AUDIT).index("plane")] = "data"
+    noted: dict[str, list[Row]] = {schema.AUDIT: [data, management], schema.QUEUE_STATE: [row(schema.QUEUE_STATE)]}
+    for second in range(2_000):
+        folder.bytes = 850 if second < 20 else 1200 if second < 1500 else 500
+        made.add(batch(second, 3, **noted))
+    made.close()
+    assert requests(tmp_path) == 3 * 2000  # all that is billed
+    full = [table for footer, table in segments(tmp_path) if footer.max_time - footer.min_time == 0]
+    lengths = {length for table in full for length in table.column("window_ms").to_pylist()}
+    assert lengths == {10_000, 580_000, 600_000}
+    principals = {name for table in full for name in table.column("principal").to_pylist()}
+    assert principals == {"arn:ann", ""}
+    assert sum(footer.rows for footer, _ in segments(tmp_path, schema.AUDIT)) == 2 * 2000 - made.dropped // 2
+    said = "".join(capsys.readouterr())
+    assert said.index("taken most of its room") < said.index("is used up") < said.index("in full again")
+
+
+def test_a_folder_without_a_limit_is_not_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(room, "_size", lambda _: 1 / 0)
+    Process(tmp_path).run(range(30), 1).spool.close()
+    assert requests(tmp_path) == 30
+
+
+def test_the_size_of_a_folder_is_that_of_its_files(tmp_path: Path) -> None:
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    (tmp_path / "a" / "one").write_bytes(b"12345")
+    (tmp_path / "a" / "b" / "two").write_bytes(b"123")
+    assert room._size(tmp_path) == 8
 
 
 @pytest.mark.parametrize("seconds", [1, 9, 10, 11, 25])

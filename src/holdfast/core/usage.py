@@ -1,6 +1,6 @@
 """Counting what is used: once per reply, and nowhere else.
 
-    reply ─▶ Tally.note ─▶ a cell per caller, queue, action and outcome ─▶ turn, each second ─▶ Window, until it is full
+    reply ─▶ Tally.note ─▶ a cell per caller, queue, action and outcome ─▶ turn, soon after ─▶ Window, until it is full
 
 Laws
 - Every reply to an SQS request adds one to the requests of exactly one cell. Cells only grow.
@@ -90,11 +90,12 @@ def outcome(refusal: Refusal) -> str:
 class Tally:
     """Of one action. `note` is on the way of every request, so it is kept short: 0.6 µs."""
 
-    __slots__ = ("_bytes", "_cells", "_is_receive", "_now", "_on_messages", "action")
+    __slots__ = ("_bytes", "_cells", "_is_receive", "_now", "_on_messages", "action", "on_new")
 
     def __init__(self, action: str, now: Callable[[], float]) -> None:
         self.action = action
         self._now = now  # seconds
+        self.on_new: Callable[[], None] | None = None  # told of each new cell: something waits for `turn`
         self._on_messages = action in ON_MESSAGES
         self._is_receive = action == RECEIVE
         self._bytes = BYTES_IN if action in SENDS else BYTES_OUT
@@ -105,6 +106,8 @@ class Tally:
         cell = self._cells.get(key)
         if cell is None:
             cell = self._cells[key] = [0] * WIDTH
+            if self.on_new is not None:
+                self.on_new()
         micros = int((self._now() - reply.began) * 1e6)
         place = LATENCY + micros.bit_length()
         cell[place if place < _LAST else _LAST] += 1

@@ -12,9 +12,10 @@ from collections.abc import Collection, Iterable
 from typing import Final
 
 from holdfast.ledger.positions import Position, Positions
+from holdfast.usage import stores
 
 HOUR_US: Final = 3_600_000_000
-GRACE_US: Final = 5 * 60 * 1_000_000  # for what is under way between a node and the spool
+GRACE_US: Final = stores.GRACE_US  # for what is under way between a node and the spool; idle nodes go by it, too
 
 
 def passed_us(positions: Positions, *, troubled: Collection[str], abandoned: Collection[str], now_us: int) -> int:

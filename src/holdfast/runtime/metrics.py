@@ -8,6 +8,7 @@ Laws
 """
 
 from bisect import bisect_left
+from collections.abc import Callable
 from operator import add
 from time import perf_counter
 
@@ -70,18 +71,26 @@ class Meter:
         self._tallies: dict[str, Tally] = {}
         self._gone = [0] * _WIDTH  # of queues that are no more
         self._waiting: list[tuple[Key, Cell]] = []  # counted here, not yet taken by `turn`
+        self._on_new: Callable[[], None] | None = None
 
     def watch(self, tally: Tally) -> Tally:
         """One that counts in a way of its own, from the start."""
         assert tally.action not in self._tallies
         self._tallies[tally.action] = tally
+        tally.on_new = self._on_new
         return tally
 
     def tally(self, action: str) -> Tally:
         found = self._tallies.get(action)
         if found is None:
-            found = self._tallies[action] = Tally(action, now)
+            found = self.watch(Tally(action, now))
         return found
+
+    def tell(self, on_new: Callable[[], None]) -> None:
+        """`on_new` is called when there is something for `turn`, perhaps more than once."""
+        self._on_new = on_new
+        for each in self._tallies.values():
+            each.on_new = on_new
 
     def turn(self) -> list[tuple[Key, Cell]]:
         """What was counted since the last turn. O(callers, queues and actions since then): 2 µs each."""

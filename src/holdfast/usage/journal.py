@@ -1,4 +1,5 @@
-"""The journal: what was counted since the last segment, one frame per second, so that a crash loses no more.
+"""The journal: what was counted since the last segment, in frames. What is written survives the end of the process, and
+what is synced, each second, also that of the machine.
 
     file   magic 8 │ version u32 │ epoch u32 │ number u64 │ start of the window i64, µs │ crc u32 │ frames …
     frame  length u32 │ crc u32 │ payload: a Batch, MessagePack
@@ -72,15 +73,22 @@ class Writer:
         data = head + _CRC.pack(google_crc32c.value(head)) + frame
         replace_file(self.path, data)
         self._length = len(data)
+        self._is_synced = True
         self._file = os.open(self.path, os.O_WRONLY | os.O_CLOEXEC)
 
     def append(self, batch: Batch) -> None:
-        """Returns when it is on disk. May be repeated after an error: what was half written is written over."""
+        """Not synced. May be repeated after an error: what was half written is written over."""
         frame, crc = _frame(batch, self._crc)
         write_at(self._file, frame, self._length)
-        failpoint("usage written, not synced")
-        _fdatasync(self._file)
         self._crc, self._length = crc, self._length + len(frame)
+        self._is_synced = False
+
+    def sync(self) -> None:
+        """Returns when all frames are on disk."""
+        if not self._is_synced:
+            failpoint("usage written, not synced")
+            _fdatasync(self._file)
+            self._is_synced = True
 
     def close(self) -> None:
         os.close(self._file)

@@ -1,6 +1,6 @@
 """The thread that writes usage down. The loop hands batches over and never waits for it.
 
-loop: each second, a Batch ─▶ queue ─▶ thread: Spool ─▶ journal, segments
+loop: soon after anything was counted, a Batch ─▶ queue ─▶ thread: Spool ─▶ journal, segments
 """
 
 import threading
@@ -15,17 +15,20 @@ from holdfast.usage.rows import Batch
 from holdfast.usage.spool import Spool
 from holdfast.usage.stores import Kept, Segments, Store, StoreError, has_arrow
 
-BEHIND_AT: Final = 30  # batches that wait for the thread; then the loop goes on counting into the same one
+BEHIND_AT: Final = 120  # batches that wait for the thread, of six seconds at least; then the loop goes on counting
 
 
 class Recorder:
     """`others`: nodes that this server was in an earlier start and is no more. What they left is finished."""
 
-    def __init__(self, root: Path, node: str, *, others: Sequence[str] = (), window_us: int) -> None:
+    def __init__(
+        self, root: Path, node: str, *, others: Sequence[str] = (), window_us: int, bytes_max: int = 0
+    ) -> None:
         self._root = root
         self._node = node
         self._others = others
         self._window_us = window_us
+        self._bytes_max = bytes_max
         self._batches: SimpleQueue[Batch | None] = SimpleQueue()
         self._spool: Spool | None = None
         self._is_broken = False
@@ -71,7 +74,9 @@ class Recorder:
     def _add(self, batch: Batch) -> None:
         """Opens when there is something to write, so that a start does not wait for it."""
         if self._spool is None and not batch.is_empty:
-            self._spool = Spool(self._root, self._node, self._store(), window_us=self._window_us)
+            self._spool = Spool(
+                self._root, self._node, self._store(), window_us=self._window_us, bytes_max=self._bytes_max
+            )
         if self._spool is not None:
             self._spool.add(batch)
 

@@ -1,6 +1,6 @@
 """What goes through the spool: counted cells and rows of note, from the loop to the files.
 
-Batch   of about a second; the unit of the journal
+Batch   of a second or a part of it; the unit of the journal
 Stretch of a window, all kinds; the unit of segments
 """
 
@@ -21,7 +21,7 @@ NOTED = tuple(kind for kind in schema.KINDS if kind != schema.METER)  # what is 
 
 class Batch(msgspec.Struct, frozen=True, array_like=True):
     since: int  # µs; what is in it happened from then on
-    until: int  # µs, and before then
+    until: int  # µs: no other batch has anything that happened before then; `since` until a second is complete
     counted: list[tuple[Key, Cell]] = []
     noted: dict[str, list[Row]] = {}  # by kind
 

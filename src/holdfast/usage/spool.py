@@ -1,11 +1,12 @@
 """From batches to files: a journal while a window lasts, then the store.
 
-    batch, each second ─▶ stretch in memory, and a frame in its journal ─▶ end of the window: taken by the store
-                                                                           ─▶ its journal removed
+    batch ─▶ stretch in memory, and a frame in its journal ─▶ end of the window: taken by the store
+             synced when a second is over                     ─▶ its journal removed
 
 Laws
-- What was added is in memory until it is on disk, and on disk from the end of `add` on, unless the disk is full or
-  fails: then it stays in memory, windows grow longer instead of more, and `trouble` says so.
+- What was added is in memory until it is on disk. From the end of `add` on it outlives the process, and the machine
+  from the end of the `add` that completes a second; unless the disk is full or fails: then it stays in memory, windows
+  grow longer instead of more, and `trouble` says so.
 - A start finishes what an earlier one left: its windows are taken by the store and its epoch is ended.
 - Batches come in order of time. A clock that is set back stands still until it has caught up.
 """
@@ -18,6 +19,7 @@ from holdfast.runtime.failpoint import failpoint
 from holdfast.runtime.logs import log
 from holdfast.usage import journal, places, schema
 from holdfast.usage.journal import Name, Writer
+from holdfast.usage.room import COARSE_US, Room, coarse
 from holdfast.usage.rows import Batch, Stretch
 from holdfast.usage.stores import Store
 
@@ -27,11 +29,12 @@ WAITING_MAX: Final = 6  # complete windows that wait for a disk; after that the 
 class Spool:
     """Of one node. Belongs to one thread; every method may wait for the disk."""
 
-    def __init__(self, root: Path, node: str, store: Store, *, window_us: int) -> None:
+    def __init__(self, root: Path, node: str, store: Store, *, window_us: int, bytes_max: int = 0) -> None:
         self._root = root
         self._node = node
         self._store = store
         self._window_us = window_us
+        self._room = Room(root, bytes_max)
         self._folder = journal.folder_of(root, node)
         self._number = 0  # of the stretch's journal
         self._waiting: list[tuple[Stretch, Path]] = []  # complete, not taken yet, with their journals
@@ -49,6 +52,9 @@ class Spool:
                 return  # so that a server that nobody uses leaves nothing behind
             self._begin(batch)
         trouble = self._try(lambda: self._turn(batch.since))
+        if self._room.is_full:
+            batch, dropped = coarse(batch)
+            self.dropped += dropped
         self._keep(batch)
         trouble = self._try(lambda: self._save(batch)) or trouble
         self._tell(trouble)
@@ -64,7 +70,8 @@ class Spool:
         self._number += 1
 
     def _end_of(self, moment: int) -> int:
-        return (moment // self._window_us + 1) * self._window_us
+        window_us = max(self._window_us, COARSE_US) if self._room.is_full else self._window_us
+        return (moment // window_us + 1) * window_us
 
     def _keep(self, batch: Batch) -> None:
         assert self._stretch is not None
@@ -75,26 +82,33 @@ class Spool:
     def _save(self, batch: Batch) -> None:
         """Only the batch if that is all that is missing, else everything."""
         assert self._stretch is not None
-        if self._is_saved and batch.is_empty:
+        if self._is_saved and batch.is_empty and self._journal is None:
             return
         was_saved, self._is_saved = self._is_saved, False
         writer, self._journal = self._journal, None
         if writer is not None and was_saved:
-            try:
-                writer.append(batch)
-            except OSError:
-                writer.close()
-                raise
+            self._append(writer, batch)
         else:
             name = Name(self.epoch, self._number)
             writer = Writer(self._folder, name, self._stretch.start, self._stretch.batch())
         self._journal, self._is_saved = writer, True
+
+    def _append(self, writer: Writer, batch: Batch) -> None:
+        try:
+            if not batch.is_empty:
+                writer.append(batch)
+            if batch.until > batch.since:
+                writer.sync()
+        except OSError:
+            writer.close()
+            raise
 
     def _turn(self, now: int) -> None:
         """When the window is over. What waits goes first; when too much does, the window goes on."""
         assert self._stretch is not None
         if now < self._end:
             return
+        self._room.look()
         until, self._end = self._end, self._end_of(now)
         if len(self._waiting) >= WAITING_MAX:
             self._take()

@@ -185,6 +185,12 @@ class Usage:
     window_s: int = _set(
         10, kinds.integer(1, 600), "How much time one row of counts stands for, in seconds.", flag="--usage-window"
     )
+    room_mib: int = _set(
+        10_240,
+        kinds.integer(0, 1 << 30),
+        "MiB that it may take; beyond that it loses detail, and the log says so before. 0: as much as there is.",
+        flag="--usage-room",
+    )
     audit: str = _set(
         "management",
         kinds.choice("off", "management", "all"),
