@@ -6,6 +6,8 @@ BIN := .venv/bin
 READY := .venv/.ready
 SPARK := .venv-spark/bin
 SPARK_READY := .venv-spark/.ready
+OLD_SPARK := .venv-spark-4.2
+OLD_PYSPARK := 4.2.1 # the oldest release that is tested; all else is as in requirements-spark.lock
 
 # Where `make compile` puts the package with its hot modules compiled; empty when that is not newer than the source.
 COMPILED := $(CURDIR)/build/compiled
@@ -69,6 +71,9 @@ setup-spark: $(SPARK_READY) ## make .venv-spark, the same with Spark beside it; 
 $(SPARK_READY): pyproject.toml requirements-spark.lock
 	$(call environment,.venv-spark,requirements-spark.lock)
 
+$(OLD_SPARK)/.ready: pyproject.toml requirements-spark-4.2.lock # by `make test-spark-full`
+	$(call environment,$(OLD_SPARK),requirements-spark-4.2.lock)
+
 setup-compat: setup # foreign clients, each in its own environment in the user's cache folder; tests do it too
 	$(BIN)/python -m tests.compat.environments
 
@@ -98,8 +103,9 @@ test: static setup-spark ## everything: all tests, coverage of the core, simulat
 test-spark: setup-spark ## the pipeline's tests; without Java those on Spark are skipped, loudly
 	$(SPARK)/python -m pytest tests/pipeline
 
-test-spark-full: setup-spark ## also every kill, a cluster of processes, a standalone cluster, Connect; ten minutes
+test-spark-full: setup-spark $(OLD_SPARK)/.ready ## also every kill, clusters of three kinds, and Spark 4.2; ten minutes
 	HOLDFAST_SPARK_TESTS=full $(SPARK)/python -m pytest tests/pipeline
+	HOLDFAST_SPARK_TESTS=old $(OLD_SPARK)/bin/python -m pytest tests/pipeline/on_spark
 
 test-compiled: setup ## the compiled package does what the source does; skipped where there is no C compiler
 	@if $(BIN)/python scripts/can_compile.py; then \
@@ -169,3 +175,5 @@ lock-spark: # the same versions, and those of the extra `spark` beside them
 	$(UV) pip compile pyproject.toml --extra dev --extra spark --extra spark-connect --constraint requirements.lock --universal \
 		--python-version 3.11 --no-header --no-emit-index-url --quiet; } > requirements-spark.lock.new \
 		&& mv requirements-spark.lock.new requirements-spark.lock
+	@sed -e '1s/.*/# requirements-spark.lock with the oldest Spark that is supported. Written by `make lock`./' \
+		-e 's/^pyspark==.*/pyspark==$(strip $(OLD_PYSPARK))/' requirements-spark.lock > requirements-spark-4.2.lock

@@ -1,5 +1,6 @@
 """One small session for all tests on Spark: starting one takes longer than most of them."""
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,10 @@ from holdfast.ledger.store import TableStore
 from holdfast.pipeline.job import Job
 from holdfast.spark.session import session
 from tests.pipeline.emitter import DAY, T0
+
+# make test-spark-full: `full`, and for the oldest Spark `old`, which has all of it but the kills at random moments.
+MODE = os.environ.get("HOLDFAST_SPARK_TESTS", "")
+IS_FULL = MODE in ("full", "old")
 
 # Small data: compiling costs more than it saves.
 QUICK = {

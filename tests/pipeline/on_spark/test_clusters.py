@@ -1,6 +1,6 @@
 """The same run, unchanged, where tasks are in other processes than the job: three kinds of clusters on this machine.
 
-Only with HOLDFAST_SPARK_TESTS=full (make test-spark-full): each one starts several JVMs.
+Only with `make test-spark-full`: each one starts several JVMs.
 """
 
 import os
@@ -20,12 +20,11 @@ import pytest
 from holdfast.pipeline.publish import billing
 from holdfast.pipeline.run import Ledger
 from tests.pipeline.emitter import HOUR, MINUTE, T0, Emitter
+from tests.pipeline.on_spark.conftest import IS_FULL
 from tests.pipeline.on_spark.one_run import now_us
 from tests.pipeline.on_spark.test_spark_kills import require_exact
 
-pytestmark = pytest.mark.skipif(
-    os.environ.get("HOLDFAST_SPARK_TESTS") != "full", reason="several JVMs each: make test-spark-full"
-)
+pytestmark = pytest.mark.skipif(not IS_FULL, reason="several JVMs each: make test-spark-full")
 HOME = Path(pyspark.__file__).parent
 START_S = 300  # both are for machines with a lot else to do
 RUN_S = 900

@@ -1,6 +1,6 @@
 """Processes of a run on Spark die by SIGKILL: a task in the middle of a file, the commit before and after it counts.
 
-With HOLDFAST_SPARK_TESTS=full (make test-spark-full) at every fault point, and whole runs at random moments.
+With `make test-spark-full` at every fault point, and whole runs at random moments.
 """
 
 import os
@@ -23,9 +23,9 @@ from holdfast.pipeline.publish import billing
 from holdfast.pipeline.run import Ledger
 from holdfast.spark.table_sink import TableSink
 from tests.pipeline.emitter import HOUR, MINUTE, T0, Emitter
+from tests.pipeline.on_spark.conftest import IS_FULL, MODE
 from tests.pipeline.on_spark.one_run import now_us
 
-IS_FULL = os.environ.get("HOLDFAST_SPARK_TESTS") == "full"
 POINTS = ["mid_task", "after_commit"] if not IS_FULL else ["mid_task", "after_stage", "before_commit", "after_commit"]
 RANDOM_KILLS = 20
 Finish = Callable[[Path, Path], Ledger]
@@ -91,7 +91,7 @@ def test_totals_are_exact_after_a_kill_at(spark: SparkSession, tmp_path: Path, f
     require_exact(finish(tmp_path / "usage", tmp_path / "ledger"), emitters)
 
 
-@pytest.mark.skipif(not IS_FULL, reason="twenty runs: make test-spark-full")
+@pytest.mark.skipif(MODE != "full", reason="twenty runs: make test-spark-full")
 def test_totals_are_exact_after_kills_of_whole_runs_at_random_moments(finish: Finish, tmp_path: Path) -> None:
     chance = random.Random(6)
     emitters = emit(tmp_path / "usage")
