@@ -78,7 +78,7 @@ setup-compat: setup # foreign clients, each in its own environment in the user's
 	$(BIN)/python -m tests.compat.environments
 
 run: setup ## serve SQS on 127.0.0.1:9324, messages in ./data
-	PYTHONPATH=$(FAST) $(BIN)/holdfast serve --data ./data --listen 127.0.0.1:9324
+	@PYTHONPATH=$(FAST) $(BIN)/holdfast serve --data ./data --listen 127.0.0.1:9324
 
 compile: setup ## compile the hot modules for `make run` and `make bench`; minutes, needs a C compiler
 	@$(BIN)/python scripts/can_compile.py
@@ -149,17 +149,17 @@ fuzz: setup ## try FUZZ changed requests against signatures, and streams against
 
 bench: setup ## measure Holdfast, compiled where that can be, beside its peers; ten minutes, writes docs/PERFORMANCE.md
 	@test -n "$(FAST)" || $(MAKE) --no-print-directory compile || true
-	PYTHONPATH=$(FAST) $(BIN)/python -m bench
+	@PYTHONPATH=$(FAST) $(BIN)/python -m bench
 
 bench-quick: setup ## the same, a look of two minutes that changes no file of the repository
-	PYTHONPATH=$(FAST) $(BIN)/python -m bench --quick
+	@PYTHONPATH=$(FAST) $(BIN)/python -m bench --quick
 
 bench-peers: setup ## fetch the peers into the user's cache folder; what cannot be had is left out
 	$(BIN)/python -m bench.peers.install
 
 bench-core: setup ## measure the core alone, and what counting costs
-	PYTHONPATH=$(FAST) $(BIN)/python -m bench.core
-	PYTHONPATH=$(FAST) $(BIN)/python -m bench.usage
+	@PYTHONPATH=$(FAST) $(BIN)/python -m bench.core
+	@PYTHONPATH=$(FAST) $(BIN)/python -m bench.usage
 
 bench-pipeline: setup-spark ## measure the ledger: a month of usage, in and rolled up; writes bench/results/pipeline.md
 	$(SPARK)/python -m bench.pipeline --write

@@ -30,3 +30,17 @@ def test_the_page_is_current(script: ModuleType) -> None:
 def test_every_command_has_an_example(script: ModuleType) -> None:
     without = [path for path, each in script.commands(get_command(app), "holdfast") if path not in (each.help or "")]
     assert without == []
+
+
+# What runs until it is stopped, or prints JSON, TOML or another program's words already.
+WITHOUT_JSON = {"serve", "aws", "config example", "msg export"}
+
+
+def test_every_command_of_the_server_answers_in_json_when_asked(script: ModuleType) -> None:
+    without = {
+        path.removeprefix("holdfast ")
+        for path, each in script.commands(get_command(app), "holdfast")
+        if not any("--json" in option.opts for option in each.params)
+    }
+    of_server = {path for path in without if not path.startswith(("pipeline", "usage"))}
+    assert of_server == WITHOUT_JSON

@@ -48,7 +48,7 @@ def test_keys_are_made_listed_rotated_and_disabled(data: Path) -> None:
     key_id, secret = new_key(data)
     assert secret not in run(data, "key", "ls")
     rotated = json.loads(run(data, "key", "rotate", key_id, "--json"))["AccessKeyId"]
-    run(data, "key", "disable", rotated)
+    assert json.loads(run(data, "key", "disable", rotated, "--json")) == {"id": rotated, "state": "disabled"}
     states = {each["id"]: each["state"] for each in json.loads(run(data, "key", "ls", "--json"))}
     assert (states[key_id], states[rotated]) == ("disabled", "disabled")
     assert "active" in states.values()
@@ -58,6 +58,7 @@ def test_users_have_policies(data: Path) -> None:
     document = '{"Statement": {"Effect": "Allow", "Action": "sqs:*", "Resource": "*"}}'
     assert run(data, "user", "create", "ann").strip() == "arn:aws:iam::000000000000:user/ann"
     assert document in run(data, "user", "policy", "ann", "--file", "-", given=document)
+    assert json.loads(run(data, "user", "policy", "ann", "--json")) == {"default": json.loads(document)}
     assert "user/ann  default" in run(data, "user", "ls")
     assert run(data, "user", "policy", "ann", "--remove") == ""
 

@@ -24,12 +24,13 @@ def cli(server: Guarded) -> Typed:
 def test_a_queue_is_made_shown_changed_and_removed(cli: Typed) -> None:
     url = cli.run("queue", "create", "life", "--set", "VisibilityTimeout=5m", "--tag", "team=a").strip()
     assert url.endswith("/000000000000/life")
-    cli.run("queue", "set", "life", "DelaySeconds=1", "--tag", "colour=red", "--untag", "team")
+    changed = cli.json("queue", "set", "life", "DelaySeconds=1", "--tag", "colour=red", "--untag", "team")
+    assert (changed["Attributes"], changed["RemovedTags"]) == ({"DelaySeconds": "1"}, ["team"])
     shown = cli.json("queue", "info", "life")
     assert (shown["Attributes"]["VisibilityTimeout"], shown["Attributes"]["DelaySeconds"]) == ("300", "1")
     assert shown["Tags"] == {"colour": "red"}
     assert "300 s (5 min)" in cli.run("queue", "info", "life")
-    cli.run("queue", "rm", "life", "--yes", "life")
+    assert cli.json("queue", "rm", "life", "--yes", "life") == {"QueueUrl": url, "Messages": 0}
     assert "life" not in cli.run("queue", "ls", "--names").split()
 
 
@@ -58,7 +59,7 @@ def test_a_message_is_sent_seen_received_and_deleted(cli: Typed) -> None:
     assert lines[1].endswith("hello")
     receipt = cli.json("msg", "receive", "talk")[0]["ReceiptHandle"]
     assert [each["State"] for each in cli.json("msg", "peek", "talk")] == ["in flight", "visible"]
-    cli.run("msg", "rm", "talk", receipt)
+    assert cli.json("msg", "rm", "talk", receipt) == {"Deleted": [receipt]}
     assert "from a pipe" in cli.run("msg", "receive", "talk", "--delete", "--wait", "5")
     assert cli.json("msg", "peek", "talk") == []
 
@@ -78,7 +79,7 @@ def test_purge_asks_for_the_name_of_the_queue(cli: Typed) -> None:
     assert "--yes full" in cli.run("queue", "purge", "full", status=2)
     assert "--yes full" in cli.run("queue", "purge", "full", "--yes", "fool", status=2)
     assert len(cli.json("msg", "peek", "full")) == 1
-    cli.run("queue", "purge", "full", "--yes", "full")
+    assert cli.json("queue", "purge", "full", "--yes", "full")["Messages"] == 1
     assert cli.json("msg", "peek", "full") == []
 
 

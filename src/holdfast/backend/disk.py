@@ -67,8 +67,8 @@ class Disk:
     def execute(self, operation: FileOp) -> Any:
         return self._doers[type(operation)](operation)
 
-    def run(self, work: Work[Result]) -> Result:
-        """Runs a machine to its end. Takes as long as its operations take."""
+    def run(self, work: Work[Result], *, meter: Callable[[int], None] | None = None) -> Result:
+        """Runs a machine to its end. Takes as long as its operations take. `meter` is told of bytes read."""
         step: Callable[[Any], FileOp] = work.send
         value: Any = None
         while True:
@@ -81,6 +81,8 @@ class Disk:
                 step, value = work.send, self.execute(operation)
             except OSError as problem:
                 step, value = work.throw, problem
+            if meter is not None and type(operation) is Read and type(value) is bytes:
+                meter(len(value))
 
     def close(self) -> None:
         for descriptor in self._open.values():

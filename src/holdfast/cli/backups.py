@@ -5,7 +5,7 @@ import shutil
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, TypeVar
 
 import typer
 
@@ -15,7 +15,6 @@ from holdfast.backend.disk import Disk
 from holdfast.backend.host import DataFolderError, lock_folder
 from holdfast.cli import connect, folder, screen
 from holdfast.core.errors import CorruptLog
-from holdfast.core.files import Read, Work
 from holdfast.core.recovery import rehearse
 from holdfast.core.scrub import Harm, Report, scrub
 from holdfast.core.shard import Shard
@@ -165,7 +164,7 @@ def _scrub_shard(data: Path, shard: ShardId, *, is_live: bool) -> Report:
     disk, report = Disk(root), Report()
     try:
         with screen.progress(f"shard {shard}", _bytes_below(root), is_bytes=True) as meter:
-            report = _run(disk, scrub(shard, is_live=is_live), meter)
+            report = disk.run(scrub(shard, is_live=is_live), meter=meter)
         if not is_live and not report.harms:
             disk.run(rehearse(shard, machine=Shard))
     except CorruptLog as problem:
@@ -173,21 +172,3 @@ def _scrub_shard(data: Path, shard: ShardId, *, is_live: bool) -> Report:
     finally:
         disk.close()
     return report
-
-
-def _run(disk: Disk, work: Work[Report], meter: copies.Meter) -> Report:
-    """As Disk.run, and tells how many bytes were read."""
-    step: Callable[[Any], Any] = work.send
-    value: Any = None
-    while True:
-        try:
-            operation = step(value)
-        except StopIteration as end:
-            report: Report = end.value
-            return report
-        try:
-            step, value = work.send, disk.execute(operation)
-        except OSError as problem:
-            step, value = work.throw, problem
-        if isinstance(operation, Read) and isinstance(value, bytes):
-            meter(len(value))

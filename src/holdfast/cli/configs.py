@@ -10,6 +10,7 @@ import typer
 from holdfast.cli.declarations import problems
 from holdfast.cli.first_start import SECRETS
 from holdfast.cli.flags import ConfigFile, complain, load
+from holdfast.cli.keys import AsJson
 from holdfast.runtime.config import example as rendering
 from holdfast.runtime.config import loading
 from holdfast.runtime.config.loading import ConfigError
@@ -18,7 +19,9 @@ app = typer.Typer(no_args_is_help=True, help="Configuration: check a file, show 
 
 
 @app.command()
-def check(file: Annotated[Path, typer.Argument(metavar="FILE", help="A TOML file.")]) -> None:
+def check(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A TOML file.")], *, as_json: AsJson = False
+) -> None:
     """Say what is wrong with a configuration file, or that nothing is.
 
     Looks at the file alone, not at the environment. Example: holdfast config check holdfast.toml
@@ -28,10 +31,16 @@ def check(file: Annotated[Path, typer.Argument(metavar="FILE", help="A TOML file
         if wrong := list(problems(loaded.config)):
             raise ConfigError([f"{file}: {each}" for each in wrong])
     except ConfigError as problem:
-        complain(problem)
+        if as_json:
+            print(json.dumps({"file": str(file), "problems": problem.problems}, indent=2))
+        else:
+            complain(problem)
         raise typer.Exit(2) from None
     given = sum(origin != loading.DEFAULT for origin in loaded.origins.values())
-    print(f"{file} is right: {given} settings.")
+    if as_json:
+        print(json.dumps({"file": str(file), "problems": [], "settings": given}, indent=2))
+    else:
+        print(f"{file} is right: {given} settings.")
 
 
 @app.command()
@@ -39,7 +48,7 @@ def show(
     *,
     config: ConfigFile = None,
     origin: Annotated[bool, typer.Option("--origin", help="Also where each value comes from.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Show every setting as it would be in force, from file and environment.
 

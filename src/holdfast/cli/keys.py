@@ -57,14 +57,17 @@ def ls(*, data: folder.Data = folder.DEFAULT, as_json: AsJson = False) -> None:
 
 
 @app.command()
-def disable(key_id: KeyId, *, data: folder.Data = folder.DEFAULT) -> None:
+def disable(key_id: KeyId, *, data: folder.Data = folder.DEFAULT, as_json: AsJson = False) -> None:
     """Refuse whatever is signed with a key from now on.
 
     Example: holdfast key disable AKIAEXAMPLEEXAMPLE22
     """
     with folder.explained(), folder.identities(data) as store:
         store.disable_key(key_id)
-    print(f"{key_id} is disabled; a running server refuses it within a second.")
+    if as_json:
+        print(json.dumps({"id": key_id, "state": "disabled"}, indent=2))
+    else:
+        print(f"{key_id} is disabled; a running server refuses it within a second.")
 
 
 @app.command()

@@ -196,6 +196,7 @@ def rm(
     *,
     data: connect.Data = None,
     endpoint: connect.Endpoint = None,
+    as_json: connect.AsJson = False,
 ) -> None:
     """Delete messages that were received, by their receipts.
 
@@ -204,3 +205,5 @@ def rm(
     with connect.server(data, endpoint) as sqs:
         for receipt in receipts:
             sqs.call("DeleteMessage", QueueUrl=sqs.url(queue), ReceiptHandle=receipt)
+    if as_json:
+        screen.show_json({"Deleted": receipts})

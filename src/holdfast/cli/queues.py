@@ -199,6 +199,7 @@ def change(
     max_receives: MaxReceives = MAX_RECEIVES,
     data: connect.Data = None,
     endpoint: connect.Endpoint = None,
+    as_json: connect.AsJson = False,
 ) -> None:
     """Change attributes and tags of a queue.
 
@@ -217,11 +218,18 @@ def change(
             sqs.call("TagQueue", QueueUrl=url, Tags=added)
         if untag:
             sqs.call("UntagQueue", QueueUrl=url, TagKeys=untag)
+    if as_json:
+        screen.show_json({"QueueUrl": url, "Attributes": given, "Tags": added, "RemovedTags": untag or []})
 
 
 @app.command()
 def rm(
-    queue: connect.QueueName, *, yes: Yes = None, data: connect.Data = None, endpoint: connect.Endpoint = None
+    queue: connect.QueueName,
+    *,
+    yes: Yes = None,
+    data: connect.Data = None,
+    endpoint: connect.Endpoint = None,
+    as_json: connect.AsJson = False,
 ) -> None:
     """Remove a queue and all its messages, after asking for its name.
 
@@ -229,13 +237,20 @@ def rm(
     """
     with connect.server(data, endpoint) as sqs:
         url, count = sqs.url(queue), _messages(sqs, queue)
-        screen.confirm(queue, yes=yes, what=f"{queue} and its messages ({count}) will be gone.")
+        screen.confirm(queue, yes=yes, what=f"{queue} and its messages ({_many(count)}) will be gone.")
         sqs.call("DeleteQueue", QueueUrl=url)
+    if as_json:
+        screen.show_json({"QueueUrl": url, "Messages": count})
 
 
 @app.command()
 def purge(
-    queue: connect.QueueName, *, yes: Yes = None, data: connect.Data = None, endpoint: connect.Endpoint = None
+    queue: connect.QueueName,
+    *,
+    yes: Yes = None,
+    data: connect.Data = None,
+    endpoint: connect.Endpoint = None,
+    as_json: connect.AsJson = False,
 ) -> None:
     """Delete all messages of a queue, after asking for its name; the queue stays.
 
@@ -243,14 +258,20 @@ def purge(
     """
     with connect.server(data, endpoint) as sqs:
         url, count = sqs.url(queue), _messages(sqs, queue)
-        screen.confirm(queue, yes=yes, what=f"All messages of {queue} ({count}) will be gone.")
+        screen.confirm(queue, yes=yes, what=f"All messages of {queue} ({_many(count)}) will be gone.")
         sqs.call("PurgeQueue", QueueUrl=url)
+    if as_json:
+        screen.show_json({"QueueUrl": url, "Messages": count})
 
 
-def _messages(sqs: Sqs, queue: str) -> str:
-    """How many, for the question; a key that may not ask can still remove."""
+def _messages(sqs: Sqs, queue: str) -> int | None:
+    """How many; None: a key that may not ask can still remove."""
     try:
         row = _row(queue, sqs.attributes(queue))
     except Refused:
-        return "how many is not known"
-    return f"{row['waiting'] + row['in_flight'] + row['delayed']:,} of them"
+        return None
+    return int(row["waiting"] + row["in_flight"] + row["delayed"])
+
+
+def _many(count: int | None) -> str:
+    return "how many is not known" if count is None else f"{count:,} of them"
