@@ -305,3 +305,33 @@ def test_frames_that_come_in_the_wrong_order_are_put_right() -> None:
     cluster.wire += reversed(kept)
     cluster.settle()
     assert all(isinstance(cluster.answer_of(number), c.Accepted) for number in numbers)
+
+
+def test_the_record_forgets_the_ranges_that_all_members_have_in_snapshots() -> None:
+    cluster = serving()
+    cluster.assign("abc")
+    for name in "bc":
+        cluster.crash(name)
+        cluster.send("a", f"without {name}")
+        cluster.run(3000)
+        cluster.start(name)
+        cluster.send("a", f"with {name} again")
+        cluster.run(3000)
+    assert sorted(names(cluster)) == ["a", "b", "c"]
+    before = len(cluster.record.ranges)
+    assert before >= 4
+    snapshot_all(cluster, "ab")
+    cluster.crash("c")
+    cluster.send("a", "once more without c")
+    cluster.run(3000)
+    assert sorted(names(cluster)) == ["a", "b"]
+    assert [each.end is None for each in cluster.record.ranges] == [False, True]
+
+
+def snapshot_all(cluster: Cluster, hosts: str) -> None:
+    for name in hosts:
+        archive = cluster.replica(name).log.archive
+        advanced = cluster.nodes[name].disk.run(advance_snapshot(SHARD, archive.sealed_upto(), machine=Shard))
+        assert advanced is not None
+        archive.snapshotted(advanced.lsn)
+    cluster.run(300)

@@ -1,10 +1,20 @@
-"""A sealed segment that went bad comes back from another host, byte for byte, and not from a copy that is bad, too."""
+"""A sealed segment that went bad comes back from another host, byte for byte, and not from a copy that is bad, too.
+
+And before it does, nobody builds on it: a candidate finds damage that its state depends on, a reader that of a message,
+a learner that of the files it copies.
+"""
 
 import pytest
 
+from holdfast.core.archive import Location
+from holdfast.core.codec import decode_message
 from holdfast.core.scrub import scrub
+from holdfast.core.shard import Shard
+from holdfast.core.snapshot import advance_snapshot
 from holdfast.core.station import NoticeKind, Scrubbed
-from tests.core.replica_cluster import SHARD, Cluster, serving
+from holdfast.core.types import Lsn
+from tests.core.memory_disk import Plain
+from tests.core.replica_cluster import LANE, SHARD, Cluster, serving
 
 
 def filled() -> Cluster:
@@ -64,3 +74,76 @@ def test_when_nobody_has_a_good_copy_the_bad_one_stays_and_is_told() -> None:
     cluster.run(5000)
     assert cluster.files("b")[path] == before
     assert "nobody has a copy" in cluster.nodes["b"].notices[-1].text
+
+
+def snapshot(cluster: Cluster, name: str) -> None:
+    """Of everything in sealed segments."""
+    archive = cluster.replica(name).log.archive
+    advanced = cluster.nodes[name].disk.run(advance_snapshot(SHARD, archive.sealed_upto(), machine=Shard))
+    assert advanced is not None
+    archive.snapshotted(advanced.lsn)
+
+
+def is_readable(cluster: Cluster, name: str, lsn: int) -> bool:
+    """The message at `lsn` as this host has it on disk."""
+    disk, archive = cluster.nodes[name].disk, cluster.replica(name).log.archive
+    place = archive.locate(LANE, Lsn(lsn))
+    assert isinstance(place, Location)
+    data = disk.get(place.path)[place.offset : place.offset + place.length]
+    key = disk.get(f"keys/{place.stem}.key")
+    try:
+        return decode_message(data, place.epoch, Lsn(lsn), cipher=Plain(key)).content.startswith(b"message")
+    except ValueError:
+        return False
+
+
+def test_damage_in_an_older_segment_that_no_snapshot_covers_keeps_a_member_from_leading() -> None:
+    cluster = filled()
+    harm(cluster, "b")
+    cluster.crash("a")
+    cluster.elect("b")
+    cluster.run(1000)
+    assert cluster.leaders() == []
+    assert cluster.nodes["b"].notices[-1].kind is NoticeKind.WITHDRAWN
+    cluster.elect("c")
+    cluster.run(1000)
+    assert cluster.leaders() == ["c"]
+    assert cluster.lsns("c") == 201
+
+
+def test_damage_below_a_snapshot_does_not_stop_a_fail_over_and_is_not_served() -> None:
+    cluster = filled()
+    snapshot(cluster, "b")
+    path = harm(cluster, "b", at=harmed_at(cluster))
+    cluster.crash("a")
+    cluster.elect("b")
+    cluster.run(1000)
+    assert cluster.leaders() == ["b"]
+    assert not is_readable(cluster, "b", 5)
+    look(cluster, "b")
+    assert is_readable(cluster, "b", 5)
+    assert cluster.files("b")[path] == cluster.files("c")[path]
+
+
+def harmed_at(cluster: Cluster) -> int:
+    """A byte of the message at lsn 5."""
+    place = cluster.replica("b").log.archive.locate(LANE, Lsn(5))
+    assert isinstance(place, Location)
+    return place.offset + place.length - 1
+
+
+def test_a_learner_that_copied_damage_is_not_counted() -> None:
+    cluster = filled()
+    snapshot(cluster, "a")
+    cluster.crash("c")
+    cluster.run(3000)
+    harm(cluster, "a", at=harmed_at(cluster))
+    cluster.nodes["c"].disk = type(cluster.nodes["c"].disk)()
+    cluster.start("c")
+    cluster.assign("abc")
+    cluster.run(4000)
+    assert [member.host for member in cluster.record.members] == ["a", "b"]
+    assert any(notice.kind is NoticeKind.DAMAGED for notice in cluster.nodes["c"].notices)
+    look(cluster, "a")
+    cluster.run(30_000)
+    assert [member.host for member in cluster.record.members] == ["a", "b", "c"]

@@ -340,6 +340,7 @@ class Runner:
         self.world.note(f"{self.shard} snapshot {advanced.lsn} removes {len(advanced.stems)}")
         self.world.count("snapshots")
         self.world.count("segments removed", len(advanced.stems))
+        self.journal.snapshotted(advanced.lsn)
         for stem in advanced.stems:
             self.journal.forget(stem)
             self._indexes.pop(stem, None)

@@ -161,6 +161,7 @@ class Upkeep:
         self._snapshot_lsn = upto
         if advanced is None:
             return
+        self._journal.snapshotted(advanced.lsn)
         for stem in advanced.stems:
             self._journal.forget(stem)
             self._reader.forget(stem)

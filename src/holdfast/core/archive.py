@@ -50,6 +50,7 @@ class Archive:
         self.segments = list(segments)  # in log order; the last one grows
         self.ciphers: dict[str, Cipher] = {}  # of the segments that this host made in this epoch
         self.committed = committed  # on every member; on one host what is durable
+        self.covered = Lsn(0)  # by a snapshot on this disk
         self._active: Segment | None = None  # the one that grows
         self._searches: dict[Need, tuple[Lsn, list[Header]]] = {}  # how far those came that wait for an index
 
@@ -117,6 +118,10 @@ class Archive:
         """The index file is durable; the one in memory can go."""
         segment = self._segment(stem)
         segment.index, segment.has_index_file = None, True
+
+    def snapshotted(self, lsn: Lsn) -> None:
+        """A snapshot of everything up to `lsn` is in place and verified."""
+        self.covered = max(self.covered, lsn)
 
     def forget(self, stem: str) -> None:
         """The segment is about to be removed."""

@@ -17,11 +17,10 @@ from collections import OrderedDict
 from collections.abc import Sequence
 
 from holdfast.core import errors
-from holdfast.core.limits import BUCKETS_MAX
+from holdfast.core.limits import BUCKETS_LOOK, BUCKETS_MAX
 from holdfast.core.values import Value
 
 _UNIT = 1_000_000
-_LOOK = 2  # buckets looked at for each new one, in turn: drained ones go twice as fast as new ones come
 
 Name = tuple[str, ...]  # ("account", "000000000000"), ("queue", arn), ("action", "000000000000", "SendMessage")
 
@@ -106,7 +105,7 @@ class Buckets:
 
     def _make_room(self, count: int, now_us: int) -> None:
         waits_us = []
-        for _ in range(min(_LOOK * count, len(self._buckets))):
+        for _ in range(min(BUCKETS_LOOK * count, len(self._buckets))):
             name, bucket = self._buckets.popitem(last=False)
             bucket.leak(now_us)
             if bucket.level:

@@ -6,7 +6,7 @@
 
     fencing    all members of the last configuration are asked to promise the epoch, and tell where their logs end
     reaching   the longest of their logs is fetched: it has the most work that nobody was told of yet
-    verifying  what was received last is read back from the disk: checksums and chain
+    verifying  what no snapshot has is read back from the disk: checksums and chain
     levelling  the others are brought to exactly this log, its end included; enough of them, whoever they are
     proposed   one compare-and-swap: the open range sealed at that end, the new members, ACTIVE
 
@@ -28,10 +28,12 @@ from holdfast.core.cluster import HostId, LossRecord, Member, Range, ShardRecord
 from holdfast.core.files import Work
 from holdfast.core.limits import FENCE_WAIT, FENCE_WAIT_LONG, LEVEL_WAIT, REPLICA_BEAT
 from holdfast.core.proposal import Proposal
+from holdfast.core.replay import from_snapshot
 from holdfast.core.replica_log import ReplicaLog
 from holdfast.core.replica_message import Ack, Append, Fence, Fenced, Place
 from holdfast.core.segment import parse_stem, segment_path
 from holdfast.core.segment_files import Position, SegmentReader
+from holdfast.core.snapshot import list_snapshots
 from holdfast.core.standby import Standby
 from holdfast.core.station import NoticeKind, Station
 from holdfast.core.store import Put
@@ -66,6 +68,7 @@ class Candidate:
         self._others = [member for member in record.members if member != station.me]
         self._answers: dict[HostId, Fenced] = {}
         self._level: dict[HostId, Member] = {}
+        self._covered: dict[HostId, Lsn] = {}  # by snapshots
         self._source: HostId | None = None  # whose longer log is being fetched
         self._mute: list[HostId] = []  # who had a longer log and did not give it
         self._since = self._beat_at = station.now
@@ -128,7 +131,7 @@ class Candidate:
         member = Member(sender, message.life)
         is_known = member in self._others or member in self._station.wanted()
         if self.is_sure and is_known and message.durable == self._standby.log.end:
-            self._level[sender] = member
+            self._level[sender], self._covered[sender] = member, message.covered
             self._advance()
 
     # Steps
@@ -232,6 +235,7 @@ class Candidate:
             members=members,
             end=end.lsn,
             end_hash=end.crc.to_bytes(4, "little"),
+            low=min([self._standby.log.covered, *(self._covered[each.host] for each in members[1:])]),
         )
         guards = self._station.guards(members)
         assert guards is not None, "they are there"
@@ -271,11 +275,36 @@ def _epoch_of(place: Place) -> Epoch:
 
 
 def verify(log: ReplicaLog, opened: Range | None, seal: bytes) -> Work[str]:
-    """Reads the last segment back, frame by frame. Answers what is wrong with it; "" if nothing is. O(its bytes).
+    """Reads back what this log's next recovery would read: all behind the newest snapshot, as one chain of frames.
+    Answers what is wrong; "" if nothing is. O(bytes behind the snapshot), which snapshots keep to a few segments.
 
-    And the open range has to begin where the last one was sealed. What lies before was looked at by the scrub: others
-    have it, too.
+    And the open range has to begin where the last one was sealed. What lies before is in the snapshot, except for the
+    bytes of living messages: those are verified when they are read, by the scrub, and by whoever copies them.
     """
+    if problem := (yield from _check_seal(log, opened, seal)):
+        return problem
+    newest = max((yield from list_snapshots()), default=Lsn(0))
+    segments = log.segments[from_snapshot(log.segments, newest) :]
+    last: Position | None = None
+    for segment in segments:
+        reader, path = SegmentReader(segment), segment_path(segment.stem)
+        header = yield from reader.header(log.shard, segment)
+        if header is None:
+            return f"{path}: {reader.problem}"
+        if last is not None and (segment.first, header.previous) != (last.expected, last.crc):
+            return f"{path} does not follow the segment before it"
+        last = Position(segment.first, header.previous, header.time)
+        used = segment.used if segment is not segments[-1] else log.end.offset
+        while reader.offset < used and (yield from reader.next(last)) is not None:
+            pass
+        if reader.offset != used:
+            return f"{path} byte {reader.offset}, lsn {last.expected}: {reader.problem}"
+    if last is not None and (last.expected - 1, last.crc) != (log.end.lsn, log.end.crc):
+        return f"the log on disk ends at lsn {last.expected - 1} with another checksum than at lsn {log.end.lsn}"
+    return ""
+
+
+def _check_seal(log: ReplicaLog, opened: Range | None, seal: bytes) -> Work[str]:
     firsts = [each for each in log.segments if opened is not None and each.epoch == opened.epoch]
     crc = log.end.crc
     if firsts:
@@ -285,16 +314,4 @@ def verify(log: ReplicaLog, opened: Range | None, seal: bytes) -> Work[str]:
         seal = seal if is_first else b""  # earlier segments of the range are not kept any more
     if seal and crc.to_bytes(4, "little") != seal:
         return f"the log before lsn {log.end.lsn + 1} is not what was sealed"
-    segment = log.segments[-1] if log.segments else None
-    if segment is None:
-        return ""
-    reader = SegmentReader(segment)
-    header = yield from reader.header(log.shard, segment)
-    if header is None:
-        return f"{segment_path(segment.stem)}: {reader.problem}"
-    position = Position(segment.first, header.previous, header.time)
-    while reader.offset < log.end.offset and (yield from reader.next(position)) is not None:
-        pass
-    if (reader.offset, position.expected - 1, position.crc) != (log.end.offset, log.end.lsn, log.end.crc):
-        return f"{segment_path(segment.stem)} byte {reader.offset}, lsn {position.expected}: {reader.problem}"
     return ""

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from holdfast.core.limits import FORMER_MAX
 from holdfast.core.store import Check, Delete, Put, Record, Transaction, Write, revision_of
 from holdfast.core.types import LaneId, QueueName, ShardId, WallMs
 
@@ -24,7 +25,6 @@ QUEUES = "queue/"
 LOOSE = "loose/"
 FORMER = "former/"
 LAST_LANE = "counter/lane"
-FORMER_MAX = 10_000  # names of deleted queues that are kept
 
 
 class Outdated(Exception):

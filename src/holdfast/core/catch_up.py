@@ -17,14 +17,12 @@ import msgspec
 
 from holdfast.core.cluster import HostId, ShardRecord
 from holdfast.core.files import Create, List, Rename, Sync, SyncDir, Unlink, Work, Write, replace
-from holdfast.core.limits import PULL_BYTES, SECOND
+from holdfast.core.limits import FETCH_AGAIN, PULL_BYTES
 from holdfast.core.replica_message import Chunk, Fetch, Restart
 from holdfast.core.segment import key_path, segment_path
 from holdfast.core.snapshot import snapshot_path
 from holdfast.core.station import Post, Station
 from holdfast.core.types import Epoch, Instant, Lsn
-
-_AGAIN = SECOND // 2  # a piece that did not come is asked for again
 
 
 class _Copy(msgspec.Struct):
@@ -78,10 +76,10 @@ class CatchUp:
 
     def deadline(self) -> Instant | None:
         """None: the disk is waited for."""
-        return None if self._is_writing else Instant(self._asked_at + _AGAIN)
+        return None if self._is_writing else Instant(self._asked_at + FETCH_AGAIN)
 
     def tick(self) -> None:
-        if self._is_writing or self._station.now - self._asked_at < _AGAIN:
+        if self._is_writing or self._station.now - self._asked_at < FETCH_AGAIN:
             return
         if self._is_allowed:
             self._ask()

@@ -112,19 +112,28 @@ MANAGER_KEY = "manager"
 
 
 def succeed(
-    record: ShardRecord, *, epoch: Epoch, primary: HostId, members: tuple[Member, ...], end: Lsn, end_hash: bytes
+    record: ShardRecord,
+    *,
+    epoch: Epoch,
+    primary: HostId,
+    members: tuple[Member, ...],
+    end: Lsn,
+    end_hash: bytes,
+    low: Lsn,
 ) -> ShardRecord:
     """The record of the next configuration: the open range is sealed at `end`, and one of `epoch` begins behind it.
 
-    A range without a single lsn is not worth a seal. Logs are compared by their segments, so old ranges are for people
-    to read, and only the last few are kept.
+    A range without a single lsn is not worth a seal. Ranges up to `low`, which the snapshots of all members cover, are
+    dropped; the last seal stays, for a candidate compares its log with that. Logs are compared by their segments, so a
+    record that would get too long may lose its oldest ranges, too.
     """
     sealed = [each for each in record.ranges if each.end is not None]
     last = record.ranges[-1] if record.ranges else None
     if last is not None and last.end is None and end >= last.start:
         sealed.append(Range(last.epoch, last.members, last.start, end, end_hash))
     begun = Range(epoch, members, Lsn(end + 1))
-    ranges = (*sealed[1 - RANGES_MAX :], begun)
+    needed = [each for each in sealed[:-1] if each.end is not None and each.end > low]
+    ranges = (*[*needed, *sealed[-1:]][1 - RANGES_MAX :], begun)
     return ShardRecord(epoch, primary, members, ShardState.ACTIVE, ranges, record.min_members, record.losses)
 
 

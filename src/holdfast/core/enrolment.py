@@ -27,6 +27,7 @@ from holdfast.core.cluster import DiskId, DiskRecord, HostId, Life, decode_disk,
 from holdfast.core.coordination import Fetch, Fetched, Outcome, Transact
 from holdfast.core.errors import CorruptLog
 from holdfast.core.files import FileOp, List, Read, Work, replace
+from holdfast.core.limits import IDENTITY_BYTES_MAX
 from holdfast.core.store import Check, Delete, Put, Record, Transaction
 
 # identity: magic 8 bytes | version u32 | length u32 | JSON | CRC-32C of all before
@@ -35,7 +36,6 @@ MAGIC: Final = b"HFIDENTI"
 VERSION: Final = 1
 _HEAD = struct.Struct("<8sII")
 _CRC = struct.Struct("<I")
-_IDENTITY_MAX: Final = 65_536
 
 
 class SetAside(msgspec.Struct, frozen=True):
@@ -104,7 +104,7 @@ def enrol(host: HostId, *, cluster: str, fresh: DiskId) -> Enrolling:
 def _read() -> Work[Identity | None]:
     if IDENTITY not in (yield List("")):
         return None
-    return decode_identity((yield Read(IDENTITY, 0, _IDENTITY_MAX)))
+    return decode_identity((yield Read(IDENTITY, 0, IDENTITY_BYTES_MAX)))
 
 
 class _Desk:

@@ -57,6 +57,7 @@ class Leader:
             reserve_bytes=reserve_bytes,
             is_replicated=True,
         )
+        journal.snapshotted(log.covered)
         self.primary = Primary(log.state, journal)
         self.journal = journal
         self.end = self.durable = log.end

@@ -48,6 +48,7 @@ HOST_REST: Final = SECOND // 2  # a host that did not answer is asked last for s
 DETOURS_MAX: Final = 8  # tries without a pause between: other lanes, hints
 
 # Time
+ALARMS_STALE: Final = 1024  # out-of-date alarms that are tolerated before the heap is made anew
 TIMER_STEP: Final = 50_000  # timers fire on this grid; leases are rounded up to it, never down
 TICK_INTERVAL: Final = SECOND  # how often a shard looks at retention, move tasks and its idle log
 TICK_WORK: Final = 1000  # records one tick may write, so that it never holds the loop for long
@@ -58,6 +59,7 @@ OUTBOX_MAX: Final = 20_000  # moves that wait in one shard; then messages stay w
 OUTBOX_RETRY: Final = SECOND  # a hand-over without answer is sent again after this
 
 # Lanes that follow each other
+FORMER_LANES_MAX: Final = 64  # lanes of a queue that are gone and whose receipts are still known to be its own
 BEQUEST_ENTRIES: Final = 4096  # deduplication ids that one record hands to an heir: 192 KiB, less than a frame
 SEQUENCE_GAP: Final = 1 << 32  # an heir's numbers begin so far behind its parents', which may still get dead letters
 
@@ -68,6 +70,7 @@ SEGMENT_BYTES: Final = 67_108_864  # zero-filled before use
 RESERVE_BYTES: Final = 16_777_216  # left for deletes and receives when no spare segment could be made
 READ_BYTES: Final = 1_048_576  # how much of a segment recovery reads at once
 IDLE_AFTER: Final = SECOND // 2  # an empty frame follows the last one within a second, with room for a late tick
+IDENTITY_BYTES_MAX: Final = 65_536  # of the files that say who this is and what was promised; they have some hundred
 INDEX_CHUNK: Final = 64  # index entries unpacked at once, at least
 
 # Compaction
@@ -92,9 +95,11 @@ PERMISSION_ACTIONS_MAX: Final = 7  # of one AddPermission
 LABEL_CHARS_MAX: Final = 80  # of AddPermission
 
 # Admission: rates
+BUCKETS_LOOK: Final = 2  # buckets looked at for each new one: drained ones go twice as fast as new ones come
 BUCKETS_MAX: Final = 100_000  # buckets that are not empty; a new one waits until an old one has drained
 
 # Metadata
+FORMER_MAX: Final = 10_000  # names of deleted queues that are kept, so that their names rest for a while
 STORE_EVENTS_KEPT: Final = 10_000  # revisions that a watcher may lag behind before it has to read everything again
 
 # Managers: talking to the store
@@ -169,12 +174,14 @@ AHEAD_MAX: Final = 64  # messages that came before their predecessors
 WAITING_MAX: Final = 256  # messages that wait for a promise to be durable
 PULL_AFTER: Final = SECOND // 50  # what is missing is asked for again after this, when the primary is heard
 PULL_BYTES: Final = 1_048_576  # of the log sent at once to who is behind, and one frame more
+FETCH_AGAIN: Final = SECOND // 2  # a piece of a file that did not come is asked for again
+FETCH_PATIENCE: Final = 2 * SECOND  # for a piece of a segment to be repaired; then the next host is asked
 MISFITS_MAX: Final = 3  # times in a row that the leader's bytes do not fit before a copy of its files is asked for
 FENCE_WAIT: Final = SECOND // 10  # a candidate waits so long for all members of the last configuration,
 FENCE_WAIT_LONG: Final = 2 * SECOND  # and so long when too few have answered to go on with them alone
 STORE_PATIENCE: Final = 2 * SECOND  # a question that the store has not answered by then is asked again
 STORE_PAUSE: Final = SECOND // 20  # before a transaction of unknown outcome is sent again
-RANGES_MAX: Final = 32  # of a shard's record; older ones are dropped, since logs are compared by their segments
+RANGES_MAX: Final = 32  # of a shard's record, also if a member without snapshots keeps it from dropping them
 
 # Usage
 UNIT_BYTES: Final = 65_536  # of messages that one billed unit carries, as in SQS

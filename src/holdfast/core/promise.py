@@ -17,7 +17,6 @@ MAGIC: Final = b"HFPROMIS"
 VERSION: Final = 1
 _HEAD = struct.Struct("<8sIII")
 _CRC = struct.Struct("<I")
-PROMISE_MAX: Final = 65_536  # more than any identity takes
 
 
 def encode_promise(epoch: Epoch, identity: bytes) -> bytes:

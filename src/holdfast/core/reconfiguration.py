@@ -179,6 +179,7 @@ class Reconfiguration:
             members=self._members,
             end=end.lsn,
             end_hash=end.crc.to_bytes(4, "little"),
+            low=leader.roll.covered(self._members, leader.journal.covered),
         )
         self._enter(_Phase.PROPOSED)
         self.proposal = Proposal(

@@ -18,8 +18,8 @@ from typing import Generic
 from holdfast.core.errors import CorruptLog
 from holdfast.core.files import List, Read, Size, Sync, SyncDir, Work, Write, replace
 from holdfast.core.journal import Journal
-from holdfast.core.limits import RESERVE_BYTES, SEGMENT_BYTES, STRETCH_BITS
-from holdfast.core.promise import PROMISE, PROMISE_MAX, decode_promise, encode_promise
+from holdfast.core.limits import IDENTITY_BYTES_MAX, RESERVE_BYTES, SEGMENT_BYTES, STRETCH_BITS
+from holdfast.core.promise import PROMISE, decode_promise, encode_promise
 from holdfast.core.replay import End, Replay, S, from_snapshot
 from holdfast.core.segment import SECTOR, STEM_CHARS, align, segment_path
 from holdfast.core.segment_files import (
@@ -107,7 +107,7 @@ def _raise_promise(identity: bytes, segments: list[Segment], *, has_snapshots: b
     """The epoch of this start, higher than any before, durable."""
     promised = Epoch(0)
     if PROMISE in (yield List("")):
-        promised, owner = decode_promise((yield Read(PROMISE, 0, PROMISE_MAX)))
+        promised, owner = decode_promise((yield Read(PROMISE, 0, IDENTITY_BYTES_MAX)))
         if owner != identity:
             raise CorruptLog("the promise file belongs to another host or disk")
     elif segments or has_snapshots:

@@ -10,19 +10,15 @@ Laws
   behind it continues its chain. Until then the bad one stays where it is.
 """
 
-from typing import Final
-
 from holdfast.core.archive import Archive
 from holdfast.core.cluster import HostId
 from holdfast.core.files import Create, List, Rename, Sync, SyncDir, Unlink, Work, Write, replace
-from holdfast.core.limits import PULL_BYTES, SECOND
+from holdfast.core.limits import FETCH_PATIENCE, PULL_BYTES
 from holdfast.core.replica_message import Chunk, Fetch
 from holdfast.core.segment import key_path, segment_path
 from holdfast.core.segment_files import Position, Segment, SegmentReader
 from holdfast.core.station import NoticeKind, Station
 from holdfast.core.types import Instant, Lsn, ShardId
-
-_PATIENCE: Final = 2 * SECOND  # for a piece; then the next host is asked
 
 
 class Repair:
@@ -44,10 +40,10 @@ class Repair:
 
     def deadline(self) -> Instant | None:
         """None: the disk is waited for."""
-        return None if self._is_writing else Instant(self._asked_at + _PATIENCE)
+        return None if self._is_writing else Instant(self._asked_at + FETCH_PATIENCE)
 
     def tick(self) -> None:
-        if not self._is_writing and self._station.now - self._asked_at >= _PATIENCE:
+        if not self._is_writing and self._station.now - self._asked_at >= FETCH_PATIENCE:
             self._try_next()
 
     def _ask(self) -> None:

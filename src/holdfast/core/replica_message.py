@@ -58,11 +58,15 @@ class Append(_Message, frozen=True, tag=1):
 
 
 class Ack(_Message, frozen=True, tag=2):
-    """`at` is that of the last Append which has come: the primary learns how old this news is, by its own clock."""
+    """`at` is that of the last Append which has come: the primary learns how old this news is, by its own clock.
+
+    `covered`: what a snapshot here covers.
+    """
 
     life: Life
     durable: Place
     at: Instant = Instant(0)
+    covered: Lsn = Lsn(0)
 
 
 class Refused(_Message, frozen=True, tag=3):

@@ -17,8 +17,8 @@ from typing import Any
 from holdfast.core.errors import CorruptLog
 from holdfast.core.files import List, Read, Work
 from holdfast.core.index import SegmentIndex
-from holdfast.core.limits import SEGMENT_BYTES
-from holdfast.core.promise import PROMISE, PROMISE_MAX, decode_promise
+from holdfast.core.limits import IDENTITY_BYTES_MAX, SEGMENT_BYTES
+from holdfast.core.promise import PROMISE, decode_promise
 from holdfast.core.recovery import (
     check_length,
     check_living,
@@ -74,6 +74,7 @@ def recover_replica(shard: ShardId, *, identity: bytes, segment_bytes: int = SEG
         torn=(yield from _last_torn()),
         segment_bytes=segment_bytes,
     )
+    log.snapshotted(head.lsn)
     return RecoveredReplica(log, promise, torn_bytes=torn_bytes)
 
 
@@ -82,7 +83,7 @@ def read_promise(identity: bytes, *, has_log: bool) -> Work[Epoch]:
         if has_log:
             raise CorruptLog("the promise file is missing beside a log: which epochs were promised is unknown")
         return Epoch(0)
-    promise, owner = decode_promise((yield Read(PROMISE, 0, PROMISE_MAX)))
+    promise, owner = decode_promise((yield Read(PROMISE, 0, IDENTITY_BYTES_MAX)))
     if owner != identity:
         raise CorruptLog("the promise file belongs to another host or disk")
     return promise

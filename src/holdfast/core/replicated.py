@@ -16,7 +16,7 @@ from holdfast.core.descent import Descent, Parent
 from holdfast.core.heirs import apply_inherited
 from holdfast.core.lane import Lane
 from holdfast.core.lease import Attempt
-from holdfast.core.limits import MOVE_TASKS_KEPT
+from holdfast.core.limits import ALARMS_STALE, MOVE_TASKS_KEPT
 from holdfast.core.outbox import Inbox, Outbox, entry_of
 from holdfast.core.requests import Requests
 from holdfast.core.task import Task, owner_of
@@ -35,8 +35,6 @@ from holdfast.core.types import (
 from holdfast.core.untouched import own
 from holdfast.core.upkeep import has_chores
 from holdfast.core.wheel import NEVER
-
-_ALARMS_STALE = 1024  # out-of-date alarms that are tolerated before the heap is made anew
 
 
 class Replicated:
@@ -124,7 +122,7 @@ class Replicated:
         if due < lane.alarm:
             lane.alarm = due
             heappush(self._alarms, (due, lane.lane))
-            if len(self._alarms) > 2 * len(self.lanes) + _ALARMS_STALE:
+            if len(self._alarms) > 2 * len(self.lanes) + ALARMS_STALE:
                 self._alarms = [(each.alarm, each.lane) for each in self.lanes.values() if each.alarm != NEVER]
                 heapify(self._alarms)
 

@@ -22,8 +22,9 @@ import msgspec
 from holdfast.core.command import Bequeath, Command, Configure, Drain, Found, Inherit, Lineage, Open, Retire, Seal
 from holdfast.core.coordination import Outcome
 from holdfast.core.errors import HoldfastError, QueueDoesNotExist
+from holdfast.core.limits import FORMER_LANES_MAX
 from holdfast.core.store import Check, Transaction
-from holdfast.core.table import FORMER_LANES_MAX, LaneRow, Layout, Phase, layout_key, put_layout
+from holdfast.core.table import LaneRow, Layout, Phase, layout_key, put_layout
 from holdfast.core.types import Address, Counts, LaneConfig, LaneId, QueueName
 
 

@@ -14,7 +14,7 @@ import msgspec
 from holdfast.core.cluster import HostId, Member
 from holdfast.core.limits import REPLICA_PATIENCE, SLOW_FOR, SLOW_LAG
 from holdfast.core.replica_message import NOWHERE, Ack, Place
-from holdfast.core.types import Instant
+from holdfast.core.types import Instant, Lsn
 
 
 class Peer(msgspec.Struct):
@@ -23,6 +23,7 @@ class Peer(msgspec.Struct):
     is_member: bool
     revision: int = 0  # of its record in the store, when it is to be added
     acked: Place = NOWHERE
+    covered: Lsn = Lsn(0)  # by its snapshots
     sent: Instant = Instant(0)
     lag: int = 0  # smoothed time between a frame and its acknowledgement
     slow_since: Instant | None = None
@@ -69,6 +70,7 @@ class Roll:
         if peer is None or peer.member.life != ack.life:
             return False
         peer.heard = max(peer.heard, min(ack.at, now))
+        peer.covered = ack.covered
         if ack.durable > peer.acked:
             self._measure(peer, ack.durable, now)
             peer.acked = ack.durable
@@ -89,6 +91,11 @@ class Roll:
         while unacked and unacked[0].end <= place:
             self.unacked_bytes -= unacked.popleft().size
         return place
+
+    def covered(self, members: tuple[Member, ...], mine: Lsn) -> Lsn:
+        """What the snapshots of all of them cover; `mine` those of the primary."""
+        others = [self.peers[member.host].covered for member in members if member != self.me]
+        return min([mine, *others])
 
     # Who follows?
 

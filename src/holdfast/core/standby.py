@@ -176,8 +176,7 @@ class Standby:
             if not self.log.has_pending:  # forgotten meanwhile
                 return perform(()), ()
             work, place = self.log.flush()
-            ack = Ack(self._station.promise, self._station.me.life, place, self._at)
-            return work, ((self.leader, ack),) if self._is_matched else ()
+            return work, ((self.leader, self._ack(place)),) if self._is_matched else ()
 
         def done(_: None) -> None:
             self._is_writing = False
@@ -202,5 +201,7 @@ class Standby:
         self._station.read(make_zeros(segment_path(SPARE), self._station.segment_bytes), done)
 
     def _acknowledge(self) -> None:
-        ack = Ack(self._station.promise, self._station.me.life, self.log.durable, self._at)
-        self._station.send(self.leader, ack)
+        self._station.send(self.leader, self._ack(self.log.durable))
+
+    def _ack(self, durable: Place) -> Ack:
+        return Ack(self._station.promise, self._station.me.life, durable, self._at, self.log.covered)

@@ -36,7 +36,6 @@ LAYOUTS = "lanes/"
 HOSTS = "hosts/"
 SHARDS = "shards/"
 KEY_MAX = (1 << 64) - 1
-FORMER_LANES_MAX = 64  # lanes of a queue that are gone and whose receipts are still known to be its own
 
 
 class Model(StrEnum):
