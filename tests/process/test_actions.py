@@ -548,6 +548,18 @@ def test_at_most_once_is_gone_when_handed_out(sqs: Any, name: str) -> None:
     assert receive(sqs, url) == []
 
 
+@pytest.mark.parametrize("mode", ["sync", "async"])
+def test_on_one_host_the_replication_mode_is_kept_and_changes_nothing(sqs: Any, name: str, mode: str) -> None:
+    url = make(sqs, name, **{"Holdfast.ReplicationMode": mode})
+    assert attributes(sqs, url)["Holdfast.ReplicationMode"] == mode
+    sqs.send_message(QueueUrl=url, MessageBody="x")
+    assert [message["Body"] for message in receive(sqs, url)] == ["x"]
+    with pytest.raises(ClientError, match=r"InvalidAttributeValue.*Holdfast\.ReplicationMode"):
+        sqs.set_queue_attributes(QueueUrl=url, Attributes={"Holdfast.ReplicationMode": "both"})
+    sqs.set_queue_attributes(QueueUrl=url, Attributes={"Holdfast.ReplicationMode": ""})
+    assert "Holdfast.ReplicationMode" not in attributes(sqs, url)
+
+
 def test_identical_requests_are_queued_once(sqs: Any, name: str) -> None:
     url = make(sqs, name, **{"Holdfast.RequestDeduplication": "true"})
     first, second = (sqs.send_message(QueueUrl=url, MessageBody="same") for _ in range(2))

@@ -63,6 +63,7 @@ WRONG: list[tuple[str, str, bool, type[HoldfastError], str]] = [
             ("FifoThroughputLimit", "perPlanet"),
             ("Holdfast.DeliveryGuarantee", "ExactlyOnce"),
             ("Holdfast.Overflow", "Drop"),
+            ("Holdfast.ReplicationMode", "asynchronous"),
             ("Holdfast.MaxMessages", "0"),
             ("Holdfast.MaxMessages", "1000000000001"),
             ("Holdfast.MaxBytes", "-1"),
@@ -155,14 +156,17 @@ def test_extensions_reach_the_lane() -> None:
         "Holdfast.MaxBytes": "1000",
         "Holdfast.Overflow": "DeadLetter",
         "Holdfast.TimeToLiveSeconds": "60",
+        "Holdfast.ReplicationMode": "async",
     }
     kept = attributes.merge({}, attributes.check(given, is_fifo=False))
     config = attributes.lane_config(kept, is_fifo=False, version=1, redrive_to=None, is_strict=True)
     assert (config.at_most_once, config.request_deduplication, config.overflow_to_dead_letter) == (True, True, True)
     assert (config.messages_max, config.bytes_max, config.time_to_live_s) == (10, 1000, 60)
+    assert config.is_async
     plain = attributes.lane_config({}, is_fifo=False, version=1, redrive_to=None, is_strict=True)
     assert (plain.at_most_once, plain.request_deduplication, plain.overflow_to_dead_letter) == (False, False, False)
     assert (plain.messages_max, plain.bytes_max, plain.time_to_live_s) == (0, 0, 0)
+    assert not plain.is_async
     assert attributes.merge(kept, attributes.check(dict.fromkeys(given, ""), is_fifo=False)) == {}
 
 

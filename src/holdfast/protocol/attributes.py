@@ -36,6 +36,7 @@ _CHOICES = {
     "FifoThroughputLimit": ("perQueue", "perMessageGroupId"),
     "Holdfast.DeliveryGuarantee": ("AtLeastOnce", "AtMostOnce"),
     "Holdfast.Overflow": ("Refuse", "DeadLetter"),
+    "Holdfast.ReplicationMode": ("sync", "async"),
 }
 _BOOLEANS = ("FifoQueue", "ContentBasedDeduplication", "SqsManagedSseEnabled", "Holdfast.RequestDeduplication")
 _JSON = ("Policy", "RedrivePolicy", "RedriveAllowPolicy")
@@ -213,6 +214,7 @@ def lane_config(
         overflow_to_dead_letter=values.get("Holdfast.Overflow") == "DeadLetter",
         time_to_live_s=int(values.get("Holdfast.TimeToLiveSeconds", "0")),
         is_strict=is_strict,
+        is_async=values.get("Holdfast.ReplicationMode") == "async",
     )
 
 
