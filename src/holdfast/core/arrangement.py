@@ -84,7 +84,7 @@ class Arranger:
     def forget(self) -> None:
         """What a manager that was deposed remembers is worth nothing when it is elected again."""
         self._absent_since: dict[HostId, int] = {}
-        self._loads: dict[ShardId, int] = {}
+        self.loads: dict[ShardId, int] = {}
         self._is_balancing = False
         self._steady = Steady()
         self._hand_over_at = 0
@@ -140,14 +140,13 @@ class Arranger:
 
     def _follow_loads(self, view: ClusterView, hearing: Hearing) -> None:
         """As the primaries say, smoothed over a minute: a fail-over or a burst moves no replicas."""
+        said = {shard: report.load for shard, report in hearing.primaries(view.shards)}
         smoothed = {}
-        for shard, record in view.shards.items():
-            member = next((each for each in record.members if each.host == record.primary), None)
-            report = hearing.report_of(member, shard) if member else None
-            said = IDLE_LOAD + (report.load if report else 0)
-            held = self._loads.get(shard, said)
-            smoothed[shard] = held + (said - held) // LOAD_SMOOTHING
-        self._loads = smoothed
+        for shard in view.shards:
+            load = IDLE_LOAD + said.get(shard, 0)
+            held = self.loads.get(shard, load)
+            smoothed[shard] = held + (load - held) // LOAD_SMOOTHING
+        self.loads = smoothed
 
     # shards and replicas
 
@@ -158,7 +157,7 @@ class Arranger:
         if count < self.settings.min_members or len(view.shards) >= self.settings.shards_per_host * len(open_):
             return None
         shard = ShardId(max(view.shards, default=0) + 1)
-        board = Board({**_layout(view), shard: ()}, list(places.values()), loads=self._loads)
+        board = Board({**_layout(view), shard: ()}, list(places.values()), loads=self.loads)
         while len(board.replicas[shard]) < count and (host := board.best(shard)):
             board.carry_out(Move(shard, host, None))
         led = [each.primary for each in view.shards.values()]
@@ -176,7 +175,7 @@ class Arranger:
         if limit <= 0:
             return
         leaders = {shard: record.primary for shard, record in view.shards.items()}
-        board = Board(layout, list(places.values()), loads=self._loads, leaders=leaders)
+        board = Board(layout, list(places.values()), loads=self.loads, leaders=leaders)
         busy = [shard for shard, record in view.shards.items() if is_growing or not _is_whole(shard, record, view)]
         replicas = self.settings.replicas
         if not plan_moves(board, replicas=replicas, slack_percent=None, limit=limit, busy=busy):

@@ -11,6 +11,7 @@ from enum import StrEnum
 
 import msgspec
 
+from holdfast.core.census import LaneUse
 from holdfast.core.cluster import DiskId, HostId, Life
 from holdfast.core.limits import STANDBYS
 from holdfast.core.types import Epoch, Lsn, ShardId
@@ -36,6 +37,7 @@ class ShardReport(msgspec.Struct, frozen=True, gc=False):
     committed: Lsn
     silence_us: int  # a primary: since it last heard all members. The others: since they last heard the primary
     load: int = 0  # frames' bytes per second, smoothed; reported by a primary
+    lanes: tuple[LaneUse, ...] = ()  # the fullest; reported by a primary
 
 
 class Heartbeat(msgspec.Struct, frozen=True):

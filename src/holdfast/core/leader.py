@@ -15,6 +15,7 @@ Laws
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from holdfast.core.census import Census, LaneUse
 from holdfast.core.cluster import HostId, ShardRecord
 from holdfast.core.command import Command, Need, Receive
 from holdfast.core.errors import NotPrimary, Overloaded
@@ -62,6 +63,8 @@ class Leader:
         self.journal = journal
         self.end = self.durable = log.end
         self.roll = Roll(station.me)
+        self._census = Census(station.now)
+        self._written = 0  # bytes of frames
         self._station = station
         self._record = record
         self._stamp, self._since = log.time, station.now
@@ -205,6 +208,7 @@ class Leader:
                 peer.sent = now
                 self._station.send(host, message)
         self.roll.sent(end, len(write.data), now)
+        self._written += len(write.data)
 
     def _is_near(self, peer: Peer) -> bool:
         """A learner that has nearly caught up gets frames as they are made."""
@@ -238,6 +242,11 @@ class Leader:
         is_enough = len(self._record.members) >= self._record.min_members
         if is_enough and place.lsn > self.journal.committed:
             self.journal.committed = place.lsn
+
+    def measure(self, now: Instant) -> tuple[int, tuple[LaneUse, ...]]:
+        """For a heartbeat: how much is written, and which lanes are full or busy."""
+        lanes = self._census.look(self.primary.shard.lanes, self._written, now)
+        return self._census.load, lanes
 
     # Configurations
 

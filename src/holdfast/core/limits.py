@@ -132,6 +132,10 @@ HAND_OVER_INTERVAL: Final = 5 * SECOND  # between hand-overs that nothing forces
 BALANCE_START_PERCENT: Final = 20  # hosts that differ by more than this of the mean are evened out …
 BALANCE_STOP_PERCENT: Final = 5  # … to this
 IDLE_LOAD: Final = 1_000_000  # bytes per second that a shard counts for before it has carried any
+CENSUS_LANES: Final = 1000  # lanes that a primary looks at for one heartbeat: 100,000 in 20 s, under a millisecond each
+CENSUS_SMOOTHING: Final = 8  # of what two heartbeats differ by, this part counts: two seconds
+NOTED_PERMILLE: Final = 50  # of what a lane can take: one that is emptier and quieter is not reported
+NOTED_LANES_MAX: Final = 64  # lanes of one shard that a heartbeat names, the fullest: under 4 KB
 LOAD_SMOOTHING: Final = 64  # of one look's difference, this part counts: about a minute
 
 # Managers: how many

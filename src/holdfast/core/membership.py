@@ -39,12 +39,13 @@ from holdfast.core.cluster_view import ClusterView
 from holdfast.core.coordination import Desk, Fetch, Fetched, Loaded, Settled, Transact, Watched
 from holdfast.core.fail_over import Appoint, FailOver, Stuck
 from holdfast.core.heartbeat import Heartbeat
+from holdfast.core.lane_keeper import Shards
 from holdfast.core.limits import ARRANGE_INTERVAL, PAUSE_NOTICED, SUSPECT_AFTER_MAX, THINK_INTERVAL
 from holdfast.core.office import Office
-from holdfast.core.sizing import Grow
+from holdfast.core.sizing import Grow, QueueUse
 from holdfast.core.store import Check, LeaseId, Put, Transaction, Write
 from holdfast.core.suspicion import Hearing
-from holdfast.core.types import Epoch, ShardId
+from holdfast.core.types import Epoch, LaneId, ShardId
 
 
 class Tick(msgspec.Struct, frozen=True):
@@ -190,6 +191,18 @@ class Manager:
         """In office: only as long as the office is held and nobody else has changed `key`."""
         own = (Check(MANAGER_KEY, self.office.term), Check(key, self.view.revision_of(key)))
         self._desk.write(key, Transaction((*own, *checks), tuple(writes)), now)
+
+    # For whoever looks after the queues' lanes (lane_keeper.py)
+
+    def lane_uses(self) -> dict[LaneId, QueueUse]:
+        """As the primaries reported them last; lanes that none of them names are nearly empty."""
+        reports = self.hearing.primaries(self.view.shards)
+        return {each.lane: each.use for _, report in reports for each in report.lanes}
+
+    def shards(self) -> Shards:
+        """Those that serve."""
+        active = {shard: each for shard, each in self.view.shards.items() if each.state is ShardState.ACTIVE}
+        return Shards({shard: each.primary for shard, each in active.items()}, self._arranger.loads)
 
     # in office
 

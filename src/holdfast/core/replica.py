@@ -136,7 +136,8 @@ class Replica:
         heard = self._standby.heard if self._standby is not None else now
         silence = self._leader.roll.silence(now) if self._leader is not None else now - heard
         marks = (view.end.lsn, view.durable.lsn, view.archive.committed)
-        return ShardReport(station.shard, station.promise, self._role(), epoch, *marks, silence)
+        measured = self._leader.measure(now) if self._leader is not None else ()
+        return ShardReport(station.shard, station.promise, self._role(), epoch, *marks, silence, *measured)
 
     def _role(self) -> Role:
         if self._leader is not None:

@@ -138,6 +138,14 @@ class Hearing:
             if report is not None and self.is_heard(member.host, now):
                 yield member, report
 
+    def primaries(self, shards: Mapping[ShardId, ShardRecord]) -> Iterator[tuple[ShardId, ShardReport]]:
+        """What those said last who lead, by the record and by their own word."""
+        for shard, record in shards.items():
+            member = next((each for each in record.members if each.host == record.primary), None)
+            report = self.report_of(member, shard) if member is not None else None
+            if report is not None and report.role is Role.PRIMARY and report.epoch == record.epoch:
+                yield shard, report
+
     def is_stalled(self, shard: ShardId, record: ShardRecord, now: int) -> bool:
         progress = self._progress.get(shard)
         if progress is None or progress.epoch != record.epoch or now - progress.since < STALL_PATIENCE:
