@@ -14,12 +14,14 @@ Laws
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import msgspec
 
-from holdfast.core.limits import FORMER_MAX
+from holdfast.core.limits import ACCOUNTS_SHARED, FORMER_MAX
 from holdfast.core.store import Check, Delete, Put, Record, Transaction, Write, revision_of
 from holdfast.core.types import LaneId, QueueName, ShardId, WallMs
+from holdfast.core.untouched import UNTOUCHED
 
 QUEUES = "queue/"
 LOOSE = "loose/"
@@ -78,7 +80,13 @@ def queue_key(queue: QueueName) -> str:
 
 def named_by(key: str) -> QueueName:
     _, account, name = key.split("/")
-    return QueueName(account, name)
+    return QueueName(_shared(account), name)
+
+
+@lru_cache(maxsize=ACCOUNTS_SHARED)
+def _shared(account: str) -> str:
+    """One string for all queues of an account."""
+    return account
 
 
 def _lane_key(prefix: str, lane: LaneId) -> str:
@@ -91,8 +99,8 @@ def row_of(record: Record) -> QueueRow:
         named_by(record.key),
         row.lane,
         row.shard,
-        row.attributes,
-        row.tags,
+        row.attributes or UNTOUCHED,
+        row.tags or UNTOUCHED,
         row.created,
         row.modified,
         row.version,

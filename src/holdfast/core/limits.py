@@ -100,6 +100,7 @@ BUCKETS_MAX: Final = 100_000  # buckets that are not empty; a new one waits unti
 
 # Metadata
 FORMER_MAX: Final = 10_000  # names of deleted queues that are kept, so that their names rest for a while
+ACCOUNTS_SHARED: Final = 1_000  # names of accounts that all their queues share; of more, some are held twice
 STORE_EVENTS_KEPT: Final = 10_000  # revisions that a watcher may lag behind before it has to read everything again
 
 # Managers: talking to the store

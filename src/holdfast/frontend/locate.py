@@ -42,6 +42,7 @@ class Directory:
         self._by_lane: dict[LaneId, QueueName] = {}
         self._former: dict[LaneId, QueueName] = {}  # of deleted queues, oldest first
         self._sources: dict[QueueName, list[QueueName]] = {}  # dead-letter queue -> whose letters it takes, sorted
+        self._config: LaneConfig | None = None  # of the queue that was put last
         self._references: dict[str, Queue] = {}  # URL as clients write it -> queue; emptied at every change
         self.catch_up: Callable[[], None] = lambda: None  # set by whoever follows the metadata
 
@@ -74,6 +75,9 @@ class Directory:
         config = attributes.lane_config(
             row.attributes, is_fifo=is_fifo, version=row.version, redrive_to=None, is_strict=True
         )
+        if config == self._config:  # most queues are configured alike: they share one object
+            config = self._config
+        self._config = config
         kind = Kind.FIFO if is_fifo else Kind.STANDARD
         origin = Origin(row.shard, row.lane, kind, self._receipt_key, self.arn_of_lane)
         wait_s = int(values["ReceiveMessageWaitTimeSeconds"])
