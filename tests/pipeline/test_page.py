@@ -30,6 +30,7 @@ def histogram(place: int, count: int) -> list[int]:
 def cost(account: str, hour: int, *, units: int, price: str, sqs: str) -> dict[str, Any]:
     return {
         "BillingAccountId": account,
+        "BillingAccountName": account,
         "SkuId": "requests-standard",
         "ChargePeriodStart": at(hour),
         "PricingQuantity": Decimal(units),
@@ -63,6 +64,8 @@ FLOW = {
     "sent": 5000,
     "received": 5000,
     "deleted": 4990,
+    "expired": 3,
+    "redriven": 2,
     "depth": 10,
     "oldest_age_s": 200,
     "dead_lettered": 7,
@@ -83,6 +86,7 @@ CAUSE = {
     "first_seen": at(3),
     "last_seen": at(9),
     "queues": ["jobs"],
+    "consumers": ["arn:aws:iam::A:user/worker"],
     "examples": ["m1"],
     "trend": [0] * 23 + [7],
 }
@@ -255,6 +259,20 @@ def test_a_ledger_with_nothing_in_it_still_has_a_page() -> None:
     assert "No hour has closed yet" in html
     assert "Nothing. Everything is as it usually is." in html
     read(html)
+
+
+def test_accounts_go_by_their_names_on_the_page_and_by_their_numbers_in_the_files() -> None:
+    named = [{**row, "BillingAccountName": "the shop"} for row in TABLES.of("focus_cost")[:2]]
+    tables = Tables(DAY, NEXT, {**TABLES.rows, "focus_cost": [*named, TABLES.of("focus_cost")[2]]})
+    cells = read(page(tables)).cells
+    assert cells.count("A") == 1  # its number, on the bill
+    assert "the shop" in cells
+    written = dict(render.files(tables))
+    assert '"account": "A"' in written["queue_flow.json"]
+
+
+def test_who_gave_dead_letters_back_is_said() -> None:
+    assert "worker" in read(page(TABLES)).cells
 
 
 def test_the_same_rows_give_the_same_bytes() -> None:

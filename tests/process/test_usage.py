@@ -5,6 +5,7 @@ import os
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -175,9 +176,11 @@ def test_an_audit_says_who_did_what_and_never_what_was_sent(tmp_path: Path) -> N
     assert found[1]["request_id"] == sent["ResponseMetadata"]["RequestId"]
     assert {each["source_ip"] for each in found} == {"127.0.0.1"}
     assert found[2]["error_code"]
-    written = b"".join(path.read_bytes() for path in (data / "usage").rglob("*") if path.is_file())
-    assert b"the body" not in written
-    assert b"tag value" not in written
+    written = [str(row) for kind in schema.KINDS for row in rows(data, kind)]
+    assert not [each for each in written if "the body" in each]
+    (state,) = rows(data, schema.QUEUE_STATE)
+    assert [each for each in written if "tag value" in each] == [str(state)]
+    assert json.loads(state["tags"]) == {"secret": "tag value"}
 
 
 @pytest.mark.parametrize("workers", ["1", "2"])
@@ -211,6 +214,42 @@ def test_a_consumers_reason_is_with_the_message_wherever_it_goes(tmp_path: Path,
     assert (third["Body"], third["MessageAttributes"]) == ('say "no"', ATTRIBUTE)
     (letter,) = rows(tmp_path / "data", schema.DEAD_LETTER)
     assert (letter["reason"], letter["receives"]) == (cut, 2)
+    assert letter["consumer"] == "arn:aws:iam::000000000000:root"
+
+
+def test_messages_that_no_call_removes_are_counted_by_queue(tmp_path: Path) -> None:
+    """Three that expire, and two dead letters that a move task takes back."""
+    arn = "arn:aws:sqs:us-east-1:000000000000:dead"
+    policy = json.dumps({"deadLetterTargetArn": arn, "maxReceiveCount": "1"})
+    with running(tmp_path / "data") as server, server.client() as sqs:
+        brief = sqs.create_queue(QueueName="brief", Attributes={"Holdfast.TimeToLiveSeconds": "1"})["QueueUrl"]
+        for _ in range(3):
+            sqs.send_message(QueueUrl=brief, MessageBody="x")
+        dead = sqs.create_queue(QueueName="dead")["QueueUrl"]
+        attributes = {"RedrivePolicy": policy, "VisibilityTimeout": "0"}
+        url = sqs.create_queue(QueueName="orders", Attributes=attributes)["QueueUrl"]
+        for _ in range(2):
+            sqs.send_message(QueueUrl=url, MessageBody="x")
+        until(lambda: sqs.receive_message(QueueUrl=url) and count(sqs, dead) == 2)
+        sqs.start_message_move_task(SourceArn=arn)
+        until(lambda: count(sqs, url) == 2)
+        until(lambda: count(sqs, brief) == 0)
+        server.stop()
+    lost = {row["queue"]: (row["expired"], row["redriven"]) for row in rows(tmp_path / "data", schema.QUEUE_STATE)}
+    assert lost == {"brief": (3, 0), "dead": (0, 2), "orders": (0, 0)}
+
+
+def count(sqs: Any, url: str) -> int:
+    names = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"]
+    found = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=names)["Attributes"]
+    return sum(int(each) for each in found.values())
+
+
+def until(is_so: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
 
 
 def test_dead_letters_and_nothing_else_when_usage_is_off(tmp_path: Path) -> None:

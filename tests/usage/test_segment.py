@@ -3,13 +3,16 @@
 import os
 from pathlib import Path
 
+import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from holdfast.usage import places, schema, segment
 from holdfast.usage.places import Place, Stream
-from holdfast.usage.segment import BrokenChain, Damaged, Gap, SegmentError, UnknownVersion
+from holdfast.usage.rows import Batch, Stretch
+from holdfast.usage.segment import BrokenChain, Damaged, Footer, Gap, SegmentError, UnknownVersion
+from holdfast.usage.stores import Segments
 from tests.usage.rows import START, WINDOW, Node, row
 
 
@@ -26,6 +29,48 @@ def test_what_is_written_is_read(tmp_path: Path, kind: str) -> None:
     times = table.column("time").cast(pa.int64()).to_pylist()
     others = [table.column(name).to_pylist() for name in schema.names(kind)[1:]]
     assert list(zip(times, *others, strict=True)) == rows
+
+
+def write_old(root: Path, kind: str) -> Path:
+    """Two rows, as the first version wrote them."""
+    columns, stream = schema.columns(kind, 1), Stream(kind, "node-1", 1)
+    rows = [row(kind)[: len(columns)]] * 2
+    footer = Footer(1, *stream, 0, 2, START, START, START + WINDOW, segment.NO_DIGEST, False, {"rows": 2})
+    described = segment.arrow_schema(kind, 1).with_metadata({segment.KEY: msgspec.json.encode(footer)})
+    arrays = [pa.array(values, field.type) for values, field in zip(zip(*rows, strict=True), described, strict=True)]
+    path = stream.path(root, 0)
+    path.parent.mkdir(parents=True)
+    pq.write_table(pa.Table.from_arrays(arrays, schema=described), path, write_page_checksum=True)
+    return path
+
+
+OLD = {schema.QUEUE_STATE: (0, 0, ""), schema.DEAD_LETTER: ("",)}  # kinds that have grown, and what old rows lack
+
+
+@pytest.mark.parametrize("kind", schema.KINDS)
+def test_segments_of_the_first_version_are_read_and_continued(tmp_path: Path, kind: str) -> None:
+    whole = schema.COLUMNS[kind]
+    path = write_old(tmp_path, kind)
+    missing = OLD.get(kind, ())
+    assert len(whole) == len(schema.columns(kind, 1)) + len(missing)
+    footer, table = segment.read(path)
+    assert (footer.version, table.schema) == (1, segment.arrow_schema(kind))
+    assert [table.column(each.name).to_pylist() for each in whole[len(whole) - len(missing) :]] == [
+        [value] * 2 for value in missing
+    ]
+    store = Segments(tmp_path, "node-1")
+    store.begin(1)
+    store.take(Stretch.of(START + 9 * WINDOW, [Batch(START + 9 * WINDOW, START + 10 * WINDOW)]), is_final=True)
+    assert list(segment.check(tmp_path, kind, "node-1")) == []
+    last = segment.read_footer(Stream(kind, "node-1", 1).path(tmp_path, 1))
+    assert (last.version, last.lifetime["rows"]) == (schema.VERSION, 2)
+
+
+def test_rows_of_an_old_journal_are_completed() -> None:
+    for kind, missing in OLD.items():
+        whole = row(kind)
+        assert schema.completed(kind, whole) == whole
+        assert schema.completed(kind, whole[: len(whole) - len(missing)])[len(whole) - len(missing) :] == missing
 
 
 def test_a_heartbeat_has_no_rows_and_says_until_when_nothing_happened(tmp_path: Path) -> None:
@@ -109,7 +154,7 @@ def test_a_version_that_is_not_known_is_refused_and_says_what_to_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = written(tmp_path)[0]
-    monkeypatch.setattr(schema, "VERSION", 2)
+    monkeypatch.setattr(schema, "VERSION", schema.VERSION - 1)
     with pytest.raises(UnknownVersion, match="use a newer one"):
         segment.read_footer(path)
 
@@ -151,4 +196,4 @@ def test_every_column_has_a_meaning_and_begins_with_time() -> None:
         assert all(each.meaning for each in columns)
         assert len({each.name for each in columns}) == len(columns)
     with pytest.raises(ValueError, match="is not known"):
-        schema.columns(schema.METER, 2)
+        schema.columns(schema.METER, schema.VERSION + 1)

@@ -65,7 +65,9 @@ class Host:
         self._master = master
         self._loop = asyncio.get_running_loop()
         self._leads: dict[ShardId, Lead] = {}
-        self.on_dead_letter: Callable[[Handover], None] | None = None  # told of those that have arrived
+        self.on_moved: Callable[[Handover, LaneId], None] | None = (
+            None  # told of those that have arrived, and from where
+        )
         self.elsewhere: Callable[[ShardId, Command, Call], None] | None = None  # where other shards are led
         self._upkeeps: list[Upkeep] = []
         self._writer = Writer(to_loop=self._loop.call_soon_threadsafe, fail=stop_now, syncs=syncs or Histogram())
@@ -99,7 +101,7 @@ class Host:
             reader,
             self._writer,
             hand_over=self._hand_over,
-            on_dead_letter=self._dead_letter,
+            on_moved=self._moved,
             fail=stop_now,
         )
         upkeep = Upkeep(root, primary, reader, self._master, thread=self._maintaining, submit=lead.ask, fail=stop_now)
@@ -139,9 +141,9 @@ class Host:
         elif self.elsewhere is not None:
             self.elsewhere(target.shard, command, call)
 
-    def _dead_letter(self, handover: Handover) -> None:
-        if self.on_dead_letter is not None:
-            self.on_dead_letter(handover)
+    def _moved(self, handover: Handover, lane: LaneId) -> None:
+        if self.on_moved is not None:
+            self.on_moved(handover, lane)
 
     def look(self, shard: ShardId, lane: LaneId) -> Depth | None:
         lead = self._leads.get(shard)

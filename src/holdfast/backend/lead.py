@@ -33,7 +33,7 @@ from holdfast.core.command import (
 )
 from holdfast.core.primary import Outcome, Outgoing, Primary
 from holdfast.core.record import Message
-from holdfast.core.types import Address, Cause, Instant, WallMs
+from holdfast.core.types import Address, Instant, LaneId, WallMs
 from holdfast.runtime import clock
 from holdfast.runtime.failpoint import failpoint
 from holdfast.runtime.letter import Letter
@@ -42,7 +42,7 @@ from holdfast.runtime.rpc import Call, Receiver
 
 class Lead:
     """`on_turn` is called every turn and must be cheap; `hand_over` brings a hand-over to the shard that it is for;
-    `on_dead_letter` is told when one has arrived that is a dead letter."""
+    `on_moved` is told when one has arrived, and which lane it was in."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class Lead:
         writer: Writer,
         *,
         hand_over: Callable[[Arrive, Address, Call], None],
-        on_dead_letter: Callable[[Handover], None],
+        on_moved: Callable[[Handover, LaneId], None],
         fail: Callable[[BaseException], None],
     ) -> None:
         self.primary = primary
@@ -64,7 +64,7 @@ class Lead:
         self._reasons = Reasons(primary, reader)
         self.on_turn: Callable[[], None] | None = None
         self._hand_over = hand_over
-        self._on_dead_letter = on_dead_letter
+        self._on_moved = on_moved
         self._fail = fail
         self._loop = asyncio.get_running_loop()
         self._time = clock.OwnTime(primary.journal.stamp)
@@ -225,9 +225,9 @@ class Lead:
     def settle(self, reply: ArriveReply, handover: Handover) -> None:
         failpoint("hand-over arrived")
         outbox = self.primary.shard.outboxes.get(reply.target)
-        is_first = outbox is not None and reply.number in outbox.entries  # it may have been sent more than once
-        if is_first and not reply.is_refused and handover.cause is not Cause.REDRIVE:
-            self._on_dead_letter(handover)
+        entry = outbox.entries.get(reply.number) if outbox is not None else None
+        if entry is not None and not reply.is_refused:  # it may have been sent more than once
+            self._on_moved(handover, entry.lane)
         self.submit(Settle(reply.target, reply.number, reply.is_refused), None)
 
     # the end

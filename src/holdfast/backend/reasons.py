@@ -47,7 +47,7 @@ class Reasons:
         rewritten = None
         message = next(left) if header is not None else None
         if header is not None and message is not None:
-            stored = content.with_reason(message.content, command.reason)
+            stored = content.with_reason(message.content, command.reason, command.consumer)
             if self._primary.journal.has_room(len(stored)):
                 rewritten = copy_of(header, msgspec.structs.replace(message, content=stored))
-        return msgspec.structs.replace(command, reason="", rewritten=rewritten)
+        return msgspec.structs.replace(command, reason="", consumer="", rewritten=rewritten)

@@ -15,6 +15,7 @@ class Depth(msgspec.Struct, frozen=True, gc=False):
     delayed: int
     bytes: int
     oldest_s: int  # age of the oldest message; 0: there is none
+    expired: int = 0  # messages removed because their time was over; grows while the lane is here
 
 
 def look(shard: Shard, lane_id: LaneId) -> Depth | None:
@@ -26,4 +27,4 @@ def look(shard: Shard, lane_id: LaneId) -> Depth | None:
     if (lease := next(iter(lane.leases.values()), None)) is not None:
         times.append(lease.time)  # the one that was handed out first
     oldest_s = max(0, shard.now - min(times)) // SECOND if times else 0
-    return Depth(counts.visible, counts.in_flight, counts.delayed, counts.bytes, oldest_s)
+    return Depth(counts.visible, counts.in_flight, counts.delayed, counts.bytes, oldest_s, lane.expired)

@@ -11,6 +11,8 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
 from holdfast.backend.host import Host, stop_now
 from holdfast.backend.survey import Depth
 from holdfast.cli.crew import Worker
@@ -18,7 +20,7 @@ from holdfast.core import usage
 from holdfast.core.command import Handover
 from holdfast.core.limits import IN_FLIGHT_MAX
 from holdfast.core.receipt import message_id_text
-from holdfast.core.types import unpack_address
+from holdfast.core.types import Cause, LaneId
 from holdfast.frontend.locate import Directory, Queue
 from holdfast.frontend.reach import Reach
 from holdfast.frontend.trail import Trail
@@ -34,6 +36,7 @@ from holdfast.usage.rows import ROWS_MAX, Batch, Row
 TURN_US: Final = 1_000_000  # between two syncs: a power cut loses at most what was counted in this time
 SOON_S: Final = 0.05  # from the first count to its hand-over: what a killed process takes with it, at most
 CELL_S: Final = 0.0016  # a hand-over waits so long for each cell of the one before: together 0.5 % of the time
+_HOUR_US: Final = 3_600_000_000
 LOOK_S: Final = 60.0  # between two looks at all queues
 LOOKED_AT_ONCE: Final = 100  # queues; then requests have their turn
 
@@ -53,6 +56,9 @@ class Books:
         self._looking: asyncio.Task[None] | None = None
         self._look: Callable[[], Coroutine[None, None, None]] | None = None
         self._was_used: set[int] = set()  # lanes that had messages at the last look
+        self._expired: dict[int, int] = {}  # by lane, as of the last look
+        self._redriven: dict[int, int] = {}  # by lane, since the last look
+        self._told_hour = 0  # in which all tags were told
         self._dropped = 0
 
     @property
@@ -74,7 +80,8 @@ class Books:
         self._arm()
         if self.recorder is not None:
             self.meter.tell(self._hand_over_soon)
-            host.on_dead_letter = lambda handover: self._dead_letter(directory, handover)
+            host.on_moved = lambda handover, lane: self._moved(directory, handover, lane)
+            self._expired = {queue.lane: seen.expired for queue in directory if (seen := _depth(host, queue))}
             self._look = lambda: self.look(directory, host)
             self._looking = asyncio.create_task(self._keep_looking(self._look))
 
@@ -140,23 +147,36 @@ class Books:
                 stop_now(problem)
 
     async def look(self, directory: Directory, host: Host) -> None:
-        """At all queues. Those that are empty and were empty the last time are passed over."""
+        """At all queues. One that is empty, was so the last time and has lost nothing since is passed over, but for its
+        tags, which are told each hour."""
         used: set[int] = set()
+        hour = clock.wall_us() // _HOUR_US
+        is_new_hour, self._told_hour = hour != self._told_hour, hour
         for number, queue in enumerate(directory):
-            depth = host.look(queue.shard, queue.lane)
+            depth = _depth(host, queue)
             if depth is not None:
                 if depth.visible or depth.not_visible or depth.delayed:
                     used.add(queue.lane)
-                if queue.lane in used or queue.lane in self._was_used:
-                    self._note(schema.QUEUE_STATE, _state(queue, depth))
+                expired = depth.expired - self._expired.get(queue.lane, 0)
+                lost = (expired, self._redriven.pop(queue.lane, 0))
+                self._expired[queue.lane] = depth.expired
+                is_told = is_new_hour and bool(queue.row.tags)
+                if is_told or any(lost) or queue.lane in used or queue.lane in self._was_used:
+                    self._note(schema.QUEUE_STATE, _state(queue, depth, lost))
             if number % LOOKED_AT_ONCE == LOOKED_AT_ONCE - 1:
                 await asyncio.sleep(0)
         self._was_used = used
 
-    # dead letters
+    # messages that went to another queue
 
-    def _dead_letter(self, directory: Directory, handover: Handover) -> None:
-        source = directory.name_of_lane(unpack_address(handover.origin).lane)
+    def _moved(self, directory: Directory, handover: Handover, lane: LaneId) -> None:
+        if handover.cause is Cause.REDRIVE:
+            self._redriven[lane] = self._redriven.get(lane, 0) + 1
+        else:
+            self._dead_letter(directory, handover, lane)
+
+    def _dead_letter(self, directory: Directory, handover: Handover, lane: LaneId) -> None:
+        source = directory.name_of_lane(lane)
         to = directory.name_of_lane(handover.lane)
         stored = content.unpack(handover.content)
         self._note(
@@ -172,6 +192,7 @@ class Books:
                 handover.size,
                 stored.extras.reason,
                 usage.shape(content.text(stored)),
+                stored.extras.consumer,
             ),
         )
 
@@ -181,7 +202,12 @@ def _floor(moment: int) -> int:
     return moment - moment % TURN_US
 
 
-def _state(queue: Queue, depth: Depth) -> Row:
+def _depth(host: Host, queue: Queue) -> Depth | None:
+    return host.look(queue.shard, queue.lane)
+
+
+def _state(queue: Queue, depth: Depth, lost: tuple[int, int]) -> Row:
+    """`lost`: messages that expired, and that were redriven, since the last row."""
     policy = queue.row.attributes.get("RedrivePolicy")
     redrive = attributes.redrive_policy(policy) if policy else None
     return (
@@ -200,6 +226,8 @@ def _state(queue: Queue, depth: Depth) -> Row:
         queue.config.bytes_max,
         redrive.receives_max if redrive else 0,
         redrive.target_arn.rpartition(":")[2] if redrive else "",
+        *lost,
+        msgspec.json.encode(queue.row.tags, order="sorted").decode() if queue.row.tags else "",
     )
 
 

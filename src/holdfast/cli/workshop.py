@@ -5,6 +5,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
+
 import holdfast
 from holdfast.cli import connect, folder, toolbox
 from holdfast.cli.connect import Mistake
@@ -16,7 +18,7 @@ from holdfast.pipeline import rates as rate_files
 from holdfast.pipeline import report_checks, reports, upkeep
 from holdfast.pipeline.checks import Check
 from holdfast.pipeline.close import Terms
-from holdfast.pipeline.demo import spool
+from holdfast.pipeline.demo import scenario, spool
 from holdfast.pipeline.page import render
 from holdfast.pipeline.page import tables as page_tables
 from holdfast.pipeline.publish import billing
@@ -88,9 +90,10 @@ def open_shop(
     master: str = toolbox.LOCAL,
     abandon: list[str] | None = None,
     settings: Mapping[str, str] | None = None,
+    names: Mapping[str, str] | None = None,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Shop:
-    """Starts no JVM: the first step that needs one does."""
+    """Starts no JVM: the first step that needs one does. `names` are those of accounts, instead of the rates file's."""
     opened = Ledger(
         at.ledger,
         at.usage,
@@ -99,7 +102,10 @@ def open_shop(
         terms=Terms(abandoned=frozenset(abandon or ())),
         progress=progress,
     )
-    return Shop(opened, reports.Terms(rate_files.load(rates), at.region, holdfast.__version__), progress)
+    prices = rate_files.load(rates)
+    if names is not None:
+        prices = msgspec.structs.replace(prices, accounts=dict(names))
+    return Shop(opened, reports.Terms(prices, at.region, holdfast.__version__), progress)
 
 
 def start_session(master: str, progress: Callable[[str], None], settings: Mapping[str, str] | None = None) -> Any:
@@ -176,7 +182,7 @@ def verify(at: Places) -> tuple[list[Any], list[Any]]:
 def demo(at: Places, day: datetime.date, *, progress: Callable[[str], None]) -> Path:
     progress("making up a day")
     spool.write(at.usage, day)
-    shop = open_shop(at, settings=SMALL, progress=progress)
+    shop = open_shop(at, settings=SMALL, names=scenario.NAMES, progress=progress)
     shop.ledger.once()
     shop.publish()
     progress("checking")

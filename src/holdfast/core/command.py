@@ -61,7 +61,7 @@ class Delete(msgspec.Struct, frozen=True, gc=False):
 
 class ChangeVisibility(msgspec.Struct, frozen=True, gc=False):
     """`reason`: why the consumer gives the message back. It is kept with the message, which is therefore written once
-    more: the shell, which can read it, puts it into `rewritten`."""
+    more, as is who says so: the shell, which can read it, puts it into `rewritten`."""
 
     lane: LaneId
     receipt: Receipt
@@ -69,6 +69,7 @@ class ChangeVisibility(msgspec.Struct, frozen=True, gc=False):
     request: Request | None = None
     reason: str = ""
     rewritten: Moved | None = None
+    consumer: str = ""  # its ARN
 
 
 class Purge(msgspec.Struct, frozen=True, gc=False):

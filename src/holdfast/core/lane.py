@@ -52,6 +52,7 @@ class Lane:
         "count",
         "dedup",
         "descent",
+        "expired",
         "gone_target",
         "in_flight",
         "is_fifo",
@@ -74,8 +75,8 @@ class Lane:
         self.lane = lane
         self.last_seq = Seq(0)
         self.count = 0  # messages, wherever they are
-        self.bytes = 0
-        self.in_flight = 0
+        self.bytes = self.in_flight = 0
+        self.expired = 0  # messages whose time was over, since this process has the lane: for those who watch
         self.backlog = Backlog(lane, is_grouped=config.kind is Kind.FIFO)
         self.leases: dict[Seq, Lease] = {}
         self.wheel: Wheel | None = None

@@ -241,12 +241,14 @@ class Replicated:
         self.set_alarm(lane)
 
     def _apply_expired(self, record: r.Expired) -> None:
+        self.lanes[record.lane].expired += 1
         self._remove(record.lane, record.header, is_fresh=record.is_fresh)
 
     def _apply_trimmed(self, record: r.Trimmed) -> None:
         lane = self.lanes[record.lane]
         lane.backlog.trim(record.last, record.stretch, count=record.count, size=record.size)
         lane.count -= record.count
+        lane.expired += record.count
         lane.bytes -= record.size
         self.set_alarm(lane)
 

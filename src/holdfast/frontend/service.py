@@ -180,7 +180,7 @@ class Service:
         return Delete(queue.lane, receipt.decode(handle, self._receipt_key, lane=queue.lane))
 
     def _change_of(
-        self, request: actions.ChangeMessageVisibility | actions.ChangeEntry, queue: Queue, reason: str
+        self, request: actions.ChangeMessageVisibility | actions.ChangeEntry, queue: Queue, said: tuple[str, str]
     ) -> Command:
         handle, timeout_s = required(request.receipt_handle, "ReceiptHandle"), request.visibility_timeout
         if timeout_s is None:
@@ -191,7 +191,8 @@ class Service:
                 "an integer between 0 and 43200."
             )
         given = receipt.decode(handle, self._receipt_key, lane=queue.lane)
-        return ChangeVisibility(queue.lane, given, timeout_s, reason=reason)
+        reason, consumer = said
+        return ChangeVisibility(queue.lane, given, timeout_s, reason=reason, consumer=consumer)
 
     def _delete(self, request: actions.DeleteMessage, exchange: Exchange) -> None:
         queue = self._queue(request.queue_url, exchange)
@@ -209,8 +210,8 @@ class Service:
     def _change_batch(self, request: actions.ChangeMessageVisibilityBatch, exchange: Exchange) -> None:
         queue = self._queue(request.queue_url, exchange)
         entries = batches.check(request.entries, "ChangeMessageVisibilityBatch")
-        reason = _reason(exchange)
-        self._submit_batch(exchange, queue, entries, lambda entry, queue: self._change_of(entry, queue, reason))
+        said = _reason(exchange)
+        self._submit_batch(exchange, queue, entries, lambda entry, queue: self._change_of(entry, queue, said))
 
     def _submit_batch(
         self,
@@ -232,7 +233,7 @@ class Service:
         self._submit_all(queue, commands, BatchCall(exchange, names, refused))
 
 
-def _reason(exchange: Exchange) -> str:
-    """Why the consumer gives messages back, if it says so."""
+def _reason(exchange: Exchange) -> tuple[str, str]:
+    """Why the consumer gives messages back, if it says so, and who it is."""
     header = exchange.headers.get(_REASON)
-    return dead_letters.failure_reason(header) if header else ""
+    return (dead_letters.failure_reason(header), exchange.caller.arn) if header else ("", "")

@@ -51,7 +51,7 @@ def passed_us(store: TableStore, *, problems: Collection[Problem], terms: Terms,
 
 def record(job: Job, hours: rollup.Numbers, *, records: Records) -> None:
     """Appends what `records` makes of these hours, and their numbers, in one commit."""
-    hourly = job.look(tables.USAGE_HOURLY)
+    hourly, states = job.look(tables.USAGE_HOURLY), job.look(tables.LEDGERS[schema.QUEUE_STATE])
     many = list(hours)
     for begin in range(0, len(many), HOURS_MAX):
         some = {hour: hours[hour] for hour in many[begin : begin + HOURS_MAX]}
@@ -60,6 +60,7 @@ def record(job: Job, hours: rollup.Numbers, *, records: Records) -> None:
             job.read(hourly, some),
             job.read(seen, some),
             closed=_hours(job, some),
+            states=job.read(states, some),
             run_id=job.run_id,
             recorded_at=moment(job.now_us),
         )

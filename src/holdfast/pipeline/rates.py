@@ -21,6 +21,7 @@ from holdfast.ledger.errors import LedgerError
 FORMAT = 1
 DEFAULT = Path(__file__).parent / "rates.toml"
 
+ACCOUNT_DIGITS = 12
 PRICE_DIGITS = 18  # with a quantity of 19 digits the product has 37, and fits the 38 of the tables
 PRICE_SCALE = 12  # digits behind the point
 UNITS_MAX = 10**18  # of an account in a month; 385 billion a second
@@ -55,6 +56,10 @@ class Rates(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     format: int
     own: Card
     sqs: Card
+    accounts: dict[str, str] = {}  # what they are called on bills
+
+    def name_of(self, account: str) -> str:
+        return self.accounts.get(account, account)
 
 
 class Step(msgspec.Struct, frozen=True):
@@ -91,6 +96,11 @@ def parse(text: str, *, where: str) -> Rates:
         raise RatesError(f"{where}: {problem}. {DEFAULT} shows how it is written.") from None
     if rates.format != FORMAT:
         raise RatesError(f"{where}: format {rates.format} is not known here, only {FORMAT}.")
+    for account in rates.accounts:
+        if len(account) != ACCOUNT_DIGITS or not account.isdecimal():
+            raise RatesError(
+                f'{where}: accounts: {account!r} is none. Write 12 digits in quotes: "000000000000" = "name".'
+            )
     for name, card in (("own", rates.own), ("sqs", rates.sqs)):
         for rate in card.rates:
             _check(rate, f"{where}: {name}, {rate.sku} from {rate.valid_from}")

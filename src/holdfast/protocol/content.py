@@ -4,8 +4,8 @@
 
 The body is stored as the inside of a JSON string, escaped, so that a receive in the JSON dialect copies it. `extras`
 is absent, or a msgpack array: message group id, deduplication id, trace header, MD5 of the message attributes, the
-attributes as one JSON object, a consumer's reason; those at the end may be missing. Law: unpack(pack(…)) gives the same
-fields; another version is refused with ValueError.
+attributes as one JSON object, a consumer's reason, that consumer; those at the end may be missing. Law: unpack(pack(…))
+gives the same fields; another version is refused with ValueError.
 """
 
 import struct
@@ -25,6 +25,7 @@ class Extras(msgspec.Struct, frozen=True, array_like=True, gc=False):
     attributes_md5: str = ""
     attributes: bytes = b""  # a JSON object: name -> value, as ReceiveMessage returns it
     reason: str = ""  # why the consumer that gave it back last could not use it
+    consumer: str = ""  # the ARN of that consumer
 
 
 class Content(msgspec.Struct, frozen=True, gc=False):
@@ -45,10 +46,10 @@ def pack(body: bytes, body_md5: str, *, sender: bytes, extras: Extras = NO_EXTRA
     return head + body if extras is NO_EXTRAS else b"".join((head, body, _encode(extras)))
 
 
-def with_reason(stored: bytes, reason: str) -> bytes:
+def with_reason(stored: bytes, reason: str, consumer: str = "") -> bytes:
     """The same content, with what a consumer said of it."""
     held = unpack(stored)
-    extras = msgspec.structs.replace(held.extras, reason=reason)
+    extras = msgspec.structs.replace(held.extras, reason=reason, consumer=consumer)
     return pack(held.body, held.body_md5.decode(), sender=held.sender, extras=extras)
 
 

@@ -71,7 +71,7 @@ class Stretch:
     def rows(self, kind: str) -> list[Row]:
         """As the schema wants them."""
         if kind != schema.METER:
-            return self._noted[kind]
+            return [schema.completed(kind, row) for row in self._noted[kind]]
         length_ms = (self.until - self.start) // 1000
         return [_meter_row(self.start, length_ms, key, cell) for key, cell in self._window]
 

@@ -8,8 +8,9 @@
 Laws
 - Times are microseconds since 1970, UTC. A text that does not apply is empty; nothing is null.
 - Measures are whole numbers, never negative, and add up: over rows, windows and nodes.
-- Never a body, never a secret. A consumer's reason is the only text that a user wrote.
-- A change of columns is a new VERSION. Readers refuse versions that they do not know.
+- Never a body, never a secret. A consumer's reason and the tags of queues are the only texts that users wrote.
+- A change of columns is a new VERSION: columns come behind the others, and rows of an earlier version have 0 or nothing
+  in them. Readers refuse versions that they do not know.
 
 Units are SQS's: a call that succeeds counts one per started 64 KB of messages that it carries, a batch by its total;
 a receive that finds nothing counts one. A call that is refused counts nothing.
@@ -18,10 +19,11 @@ Latency is a histogram of 32 buckets: bucket 0 counts calls under a microsecond,
 2**n microseconds, the last one also all that took longer. Histograms are added bucket by bucket.
 """
 
+from collections.abc import Sequence
 from enum import StrEnum
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-VERSION: Final = 1
+VERSION: Final = 2  # 1: without queue_state's expired, redriven and tags, and dead_letter's consumer
 
 METER: Final = "meter"
 AUDIT: Final = "audit"
@@ -43,18 +45,24 @@ class Column(NamedTuple):
     type: Type
     meaning: str
     is_measure: bool = False  # adds up
+    since: int = 1  # the first version that has it
+
+    @property
+    def default(self) -> str | int:
+        """In rows of earlier versions."""
+        return "" if self.type is Type.TEXT else 0
 
 
-def _text(name: str, meaning: str) -> Column:
-    return Column(name, Type.TEXT, meaning)
+def _text(name: str, meaning: str, *, since: int = 1) -> Column:
+    return Column(name, Type.TEXT, meaning, since=since)
 
 
 def _number(name: str, meaning: str) -> Column:
     return Column(name, Type.NUMBER, meaning)
 
 
-def _measure(name: str, meaning: str) -> Column:
-    return Column(name, Type.NUMBER, meaning, is_measure=True)
+def _measure(name: str, meaning: str, *, since: int = 1) -> Column:
+    return Column(name, Type.NUMBER, meaning, is_measure=True, since=since)
 
 
 _ACCOUNT = _text("account", "whom it is charged to: the queue's owner, else the caller's account, else nobody")
@@ -115,6 +123,9 @@ COLUMNS: Final[dict[str, tuple[Column, ...]]] = {
         _number("bytes_max", "Holdfast.MaxBytes; 0: no limit"),
         _number("receives_max", "maxReceiveCount of the redrive policy; 0: none"),
         _text("dead_letter_queue", "name of its dead-letter queue; empty: none"),
+        _measure("expired", "messages removed since the last row because their time was over", since=2),
+        _measure("redriven", "messages that a move task has taken out since the last row", since=2),
+        _text("tags", "of the queue, a JSON object; empty: none", since=2),
     ),
     DEAD_LETTER: (
         Column("time", Type.TIME, "when the message was given up"),
@@ -127,15 +138,22 @@ COLUMNS: Final[dict[str, tuple[Column, ...]]] = {
         _number("bytes", "its size as SQS counts it"),
         _text("reason", "what the last consumer that gave it back said; empty: nothing"),
         _text("shape", "digest of the body's form: names and types of members, no values; empty: not known"),
+        _text("consumer", "ARN of the consumer that gave it back last and said why; empty: none did", since=2),
     ),
 }
 KINDS: Final = tuple(COLUMNS)
 
 
 def columns(kind: str, version: int = VERSION) -> tuple[Column, ...]:
-    if version != VERSION:
-        raise ValueError(f"schema version {version} is not known; this Holdfast knows {VERSION}")
-    return COLUMNS[kind]
+    if not 1 <= version <= VERSION:
+        raise ValueError(f"schema version {version} is not known; this Holdfast knows up to {VERSION}")
+    return tuple(each for each in COLUMNS[kind] if each.since <= version)
+
+
+def completed(kind: str, row: Sequence[Any]) -> Sequence[Any]:
+    """A row of an earlier version, from a journal, as one of this."""
+    missing = COLUMNS[kind][len(row) :]
+    return (*row, *(each.default for each in missing)) if missing else row
 
 
 def names(kind: str) -> tuple[str, ...]:

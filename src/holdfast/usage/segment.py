@@ -76,9 +76,10 @@ class Footer(msgspec.Struct, frozen=True):
         return Place(Stream(self.kind, self.node, self.epoch), self.seq)
 
 
-def arrow_schema(kind: str) -> Any:
+def arrow_schema(kind: str, version: int = schema.VERSION) -> Any:
     """Without metadata."""
-    return pa.schema([pa.field(each.name, _TYPES[each.type], nullable=False) for each in schema.columns(kind)])
+    columns = schema.columns(kind, version)
+    return pa.schema([pa.field(each.name, _TYPES[each.type], nullable=False) for each in columns])
 
 
 def totals(kind: str, rows: Sequence[Row]) -> dict[str, int]:
@@ -143,7 +144,7 @@ def read_footer(path: Path) -> Footer:
         footer = msgspec.json.decode(raw, type=Footer)
     except (pa.ArrowException, OSError, KeyError, ValueError) as problem:
         raise Damaged(f"{path} cannot be read as a segment: {problem}") from None
-    if footer.version != schema.VERSION:
+    if not 1 <= footer.version <= schema.VERSION:
         raise UnknownVersion(
             f"{path} has schema version {footer.version}, and this Holdfast knows {schema.VERSION}: use a newer one"
         )
@@ -157,7 +158,7 @@ def read_footer(path: Path) -> Footer:
 def read(path: Path) -> tuple[Footer, Any]:
     """The footer and the rows as an Arrow table of exactly `arrow_schema`. Checks columns and times."""
     footer = read_footer(path)
-    wanted = arrow_schema(footer.kind)
+    wanted = arrow_schema(footer.kind, footer.version)
     try:
         table = pq.ParquetFile(path, page_checksum_verification=True).read().replace_schema_metadata(None)
     except (pa.ArrowException, OSError) as problem:
@@ -168,7 +169,16 @@ def read(path: Path) -> tuple[Footer, Any]:
     times = table.column("time").cast(pa.int64()).to_pylist()
     if (min(times, default=0), max(times, default=0)) != (footer.min_time, footer.max_time):
         raise Damaged(f"{path} has rows of other times than its footer says")
-    return footer, table
+    return footer, _completed(table, footer.kind)
+
+
+def _completed(table: Any, kind: str) -> Any:
+    """With the columns that its version did not have yet."""
+    missing = schema.columns(kind)[table.num_columns :]
+    for each in missing:
+        field = pa.field(each.name, _TYPES[each.type], nullable=False)
+        table = table.append_column(field, pa.repeat(pa.scalar(each.default, field.type), table.num_rows))
+    return table
 
 
 def digest(path: Path) -> str:

@@ -107,7 +107,7 @@ class Segments:
         head = self._heads[kind]
         seq = head.next_seq if head.epoch == self._epoch else 0
         added = self._segment.totals(kind, rows)
-        lifetime = {name: count + added[name] for name, count in head.lifetime.items()}
+        lifetime = {name: count + head.lifetime.get(name, 0) for name, count in added.items()}
         digest = self._segment.write(
             self._root,
             Place(Stream(kind, self._node, self._epoch), seq),

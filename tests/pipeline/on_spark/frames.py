@@ -59,6 +59,9 @@ USUAL: dict[str, dict[str, Any]] = {
         "bytes_max": 0,
         "receives_max": 0,
         "dead_letter_queue": "",
+        "expired": 0,
+        "redriven": 0,
+        "tags": "",
     },
     schema.DEAD_LETTER: {
         "time": at(9),
@@ -71,6 +74,7 @@ USUAL: dict[str, dict[str, Any]] = {
         "bytes": 10,
         "reason": "",
         "shape": "",
+        "consumer": "",
     },
     schema.AUDIT: {
         "time": at(9),

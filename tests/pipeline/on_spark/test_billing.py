@@ -11,6 +11,7 @@ import datetime
 from decimal import Decimal
 from typing import Any, NamedTuple
 
+import msgspec
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -20,6 +21,7 @@ from holdfast.ledger import tables
 from holdfast.pipeline import rates
 from holdfast.pipeline.publish import billing, focus, money
 from holdfast.pipeline.rates import FIFO, STANDARD
+from holdfast.usage import schema
 from tests.pipeline.on_spark import frames
 from tests.pipeline.on_spark.frames import RUN, UTC, at, collected, hourly
 
@@ -37,6 +39,12 @@ USED = [
     *({"account": "C", "hour": at(hour), "billed_units": 300_000 + hour} for hour in range(8)),
 ]
 OPEN_HOUR = at(12)  # not every node has passed it
+STATES: Rows = [
+    {"time": at(9, 1), "queue": "orders.fifo", "tags": '{"team":"old"}'},
+    {"time": at(9, 59), "queue": "orders.fifo", "tags": '{"team":"checkout","env":"live"}'},
+    {"time": at(10, 1), "queue": "orders.fifo", "tags": '{"team":"later"}'},
+    {"time": at(9, 30)},
+]
 
 
 class Story(NamedTuple):
@@ -61,7 +69,8 @@ def recorded(spark: SparkSession, *steps: Rows) -> DataFrame:
 def step(spark: SparkSession, used: Rows, *before: Rows, when: datetime.datetime) -> DataFrame:
     frame = hourly(spark, *used, {"hour": OPEN_HOUR, "billed_units": 77})
     closed = frame.where(F.col("hour") != F.lit(OPEN_HOUR)).select("hour")
-    return billing.records(frame, recorded(spark, *before), closed=closed, run_id=RUN, recorded_at=when)
+    states = frames.ledger(spark, schema.QUEUE_STATE, *STATES)
+    return billing.records(frame, recorded(spark, *before), closed=closed, states=states, run_id=RUN, recorded_at=when)
 
 
 def changed(*, a: int, c: int) -> Rows:
@@ -103,6 +112,23 @@ def test_stages_make_the_columns_of_their_tables(spark: SparkSession) -> None:
     assert frames.types(made.schema) == frames.types(billing.SCHEMA)
     costs = focus.costs(made, rates=rates.load(), region="r", run_id=RUN)
     assert frames.types(costs.schema) == frames.types(focus.SCHEMA)
+
+
+def test_a_record_has_the_tags_that_its_queue_had_at_the_end_of_the_hour(story: Story) -> None:
+    (tagged,) = of(story.first, "A", "orders.fifo")
+    assert tagged["tags"] == {"team": "checkout", "env": "live"}
+    assert all(row["tags"] == {} for row in story.first if row["queue"] != "orders.fifo")
+    assert [row["Tags"] for row in story.costs if row["ResourceName"] == "orders.fifo"] == [tagged["tags"]]
+
+
+def test_a_bill_names_the_accounts_that_the_rates_file_names(spark: SparkSession, story: Story) -> None:
+    named = msgspec.structs.replace(rates.load(), accounts={"B": "the shop"})
+    rows = collected(focus.costs(recorded(spark, story.first), rates=named, region="eu-1", run_id=RUN))
+    assert {(row["BillingAccountId"], row["BillingAccountName"]) for row in rows} == {
+        ("A", "A"),
+        ("B", "the shop"),
+        ("C", "C"),
+    }
 
 
 def test_an_hour_is_recorded_once_with_its_actions(story: Story) -> None:

@@ -73,8 +73,8 @@ def flow_rows(spark: SparkSession) -> dict[str, dict[str, Any]]:
     states = ledger(
         spark,
         schema.QUEUE_STATE,
-        {"time": at(9, 1), "visible": 7},
-        {"time": at(9, 59), "visible": 3},
+        {"time": at(9, 1), "visible": 7, "expired": 2, "redriven": 1},
+        {"time": at(9, 59), "visible": 3, "expired": 3},
         {"time": at(9, 58), "visible": 2, "node": "other"},
         {"time": at(9, 30), "queue": "slow", "visible": 50, "oldest_age_s": 3000},
     )
@@ -92,6 +92,7 @@ def test_depth_is_the_last_state_of_each_node_added_up(flow_rows: dict[str, dict
 def test_flow_counts_messages_in_out_and_dead(flow_rows: dict[str, dict[str, Any]]) -> None:
     row = flow_rows["jobs"]
     assert (row["sent"], row["received"], row["deleted"], row["dead_lettered"]) == (50_000, 50_000, 50_000, 2)
+    assert (row["expired"], row["redriven"]) == (5, 1)
     assert row["requests"] == 130_000
     assert row["batch_size"] == 1
 
@@ -111,7 +112,7 @@ def cause_rows(spark: SparkSession) -> Rows:
     letters = ledger(
         spark,
         schema.DEAD_LETTER,
-        {"time": at(1), "reason": "Order 4711 not found at https://shop/4711", "message_id": "a"},
+        {"time": at(1), "reason": "Order 4711 not found at https://shop/4711", "message_id": "a", "consumer": "ana"},
         {"time": at(2), "reason": 'order 12 not found at https://shop/x?y="z"', "message_id": "b"},
         {"time": at(9), "reason": "timeout after 30.5 s", "message_id": "c", "queue": "other"},
         {"time": at(9), "shape": "5d41402abc4b2a76", "message_id": "d"},
@@ -126,6 +127,7 @@ def test_reasons_that_differ_in_numbers_ids_and_texts_are_one_cause(cause_rows: 
     first = cause_rows[0]
     assert (first["title"], first["count"], first["share"]) == ("order <n> not found at <url>", 2, 0.5)
     assert first["examples"] == ["a", "b"]
+    assert (first["consumers"], cause_rows[1]["consumers"]) == (["ana"], [])
     assert first["trend"] == [0, 1, 1, *[0] * 21]
 
 

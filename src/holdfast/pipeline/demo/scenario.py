@@ -20,6 +20,7 @@ NOISE_FACTOR = 40
 
 SHOP, PAYMENTS, ANALYTICS, FLEET = "410000000001", "420000000002", "430000000003", "440000000004"
 NAMES = {SHOP: "shop", PAYMENTS: "payments", ANALYTICS: "analytics", FLEET: "fleet"}
+REDRIVE = 650  # the minute of the day at which the dead letters of the new cause are sent back to their queue
 
 OFFICE, FLAT, EVENING = "office", "flat", "evening"
 
@@ -38,6 +39,8 @@ class Queue(NamedTuple):
     messages_max: int = 0
     is_noisy: bool = False
     has_new_cause: bool = False
+    expires: float = 0.0  # share of messages that nobody fetches in time
+    tags: str = ""  # as JSON
 
     @property
     def type(self) -> str:
@@ -45,9 +48,9 @@ class Queue(NamedTuple):
 
 
 QUEUES = (
-    Queue(SHOP, "orders.fifo", 8_400, OFFICE, 1800),
-    Queue(SHOP, "emails", 18_000, OFFICE, 6000, batch=10),
-    Queue(SHOP, "thumbnails", 6_000, EVENING, 90_000, capacity=0.6, messages_max=1_000_000),
+    Queue(SHOP, "orders.fifo", 8_400, OFFICE, 1800, tags='{"team":"checkout"}'),
+    Queue(SHOP, "emails", 18_000, OFFICE, 6000, batch=10, tags='{"team":"growth"}'),
+    Queue(SHOP, "thumbnails", 6_000, EVENING, 90_000, capacity=0.6, messages_max=1_000_000, tags='{"team":"media"}'),
     Queue(
         PAYMENTS,
         "charges.fifo",
@@ -62,7 +65,7 @@ QUEUES = (
     Queue(ANALYTICS, "events", 18_000, FLAT, 3200, batch=10, capacity=60, is_noisy=True),
     Queue(ANALYTICS, "exports", 240, FLAT, 200_000),
     Queue(FLEET, "telemetry", 52_000, FLAT, 900, batch=10),
-    Queue(FLEET, "commands", 80, FLAT, 400, polls=38_000),
+    Queue(FLEET, "commands", 80, FLAT, 400, polls=38_000, expires=0.03),
 )
 DEAD_LETTER_QUEUES = tuple((queue.account, queue.dead_letter_queue) for queue in QUEUES if queue.dead_letter_queue)
 

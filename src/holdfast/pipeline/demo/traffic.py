@@ -75,14 +75,18 @@ class _Life:
         self._queue, self._zero, self._home, self._chance = queue, zero, home, chance
         self._waiting = 0
         self._dead = 0
+        self._expired = self._redriven = 0  # in the window
 
     def minutes(self) -> Iterator[Counted]:
         queue = self._queue
         for minute in range(0, MINUTES, STEP):
             sent = self._sent(minute)
-            taken = min(self._waiting + sent, self._pace())
+            self._expired = int(queue.expires * sent)
+            sent_on = sent - self._expired
+            self._redrive(minute)
+            taken = min(self._waiting + sent_on, self._pace())
             died = self._died(minute, taken)
-            self._waiting += sent - taken
+            self._waiting += sent_on - taken
             self._dead += died
             for calls in (_sends(queue, sent), _receives(queue, taken), _deletes(queue, taken - died)):
                 yield from self._counted(minute, calls)
@@ -90,6 +94,12 @@ class _Life:
             yield from self._letters(minute, died)
             if queue.dead_letter_queue:
                 yield self._dead_state(minute)
+
+    def _redrive(self, minute: int) -> None:
+        is_now = self._queue.has_new_cause and minute <= scenario.REDRIVE < minute + STEP
+        self._redriven = self._dead if is_now else 0
+        self._dead -= self._redriven
+        self._waiting += self._redriven
 
     def _pace(self) -> int:
         """Messages that consumers can take in a window."""
@@ -183,6 +193,9 @@ class _Life:
             0,
             RECEIVES_MAX if queue.dead_letter_queue and is_own else 0,
             queue.dead_letter_queue if is_own else "",
+            self._expired if is_own else 0,
+            0 if is_own else self._redriven,
+            queue.tags if is_own else "",
         )
         return Counted(schema.QUEUE_STATE, self._home, minute, row)
 
@@ -203,6 +216,7 @@ class _Life:
                 queue.size,
                 reason.format(n=chance.randrange(10_000, 99_999)) if says_why else "",
                 "5d41402abc4b2a76b9719d911017c592" if queue.has_new_cause else "",
+                f"arn:aws:iam::{queue.account}:user/{queue.name.removesuffix('.fifo')}-worker" if says_why else "",
             )
             yield Counted(schema.DEAD_LETTER, self._home, minute, row)
 

@@ -34,7 +34,7 @@ def section(tables: Tables) -> Section:
         rows,
         tables,
         at="ChargePeriodStart",
-        account="BillingAccountId",
+        account="BillingAccountName",
         value=lambda row: float(row[COST]),
         say=lambda value: words.money(Decimal(value).quantize(Decimal("0.0001")).normalize()),
     )
@@ -43,11 +43,15 @@ def section(tables: Tables) -> Section:
 
 
 def _accounts(rows: Sequence[Row]) -> Grid:
-    groups = sorted(parts.grouped(rows, lambda row: (row["BillingAccountId"], row["SkuId"])).items())
-    lines = [[parts.text(account), parts.text(sku), *_amounts(own)] for (account, sku), own in groups]
+    groups = sorted(
+        parts.grouped(rows, lambda row: (row["BillingAccountName"], row["BillingAccountId"], row["SkuId"])).items()
+    )
+    lines = [
+        [parts.text(name), parts.text(account), parts.text(sku), *_amounts(own)] for (name, account, sku), own in groups
+    ]
     if rows:
-        lines.append([parts.text("all"), parts.text(""), *_amounts(rows)])
-    headings = ["account", "sku", ">units", ">of these free", ">cost", ">at SQS"]
+        lines.append([parts.text("all"), parts.text(""), parts.text(""), *_amounts(rows)])
+    headings = ["account", "number", "sku", ">units", ">of these free", ">cost", ">at SQS"]
     return Grid("Units and cost by account", headings, lines, "No hour has closed yet.")
 
 

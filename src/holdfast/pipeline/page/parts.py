@@ -26,6 +26,15 @@ class Tables(NamedTuple):
     def of(self, name: str) -> Sequence[Row]:
         return self.rows.get(name, ())
 
+    def with_names(self) -> "Tables":
+        """Accounts by the names that bills know, where they have one. Not in costs, which have both."""
+        names = {row["BillingAccountId"]: row["BillingAccountName"] for row in self.of("focus_cost")}
+        named = {
+            table: rows if table == "focus_cost" else [_named(row, names) for row in rows]
+            for table, rows in self.rows.items()
+        }
+        return Tables(self.since, self.until, named)
+
     def colours(self) -> dict[str, int]:
         """Every account has its colour in all charts: those with most calls get one of their own."""
         calls: dict[str, int] = {}
@@ -33,6 +42,10 @@ class Tables(NamedTuple):
             calls[row["account"]] = calls.get(row["account"], 0) + row["requests"]
         largest = sorted(calls, key=lambda account: (-calls[account], account))
         return {account: place for place, account in enumerate(largest[:SERIES_MAX])}
+
+
+def _named(row: Row, names: Mapping[str, str]) -> Row:
+    return {**row, "account": names.get(row["account"], row["account"])} if "account" in row else row
 
 
 class Cell(NamedTuple):

@@ -44,7 +44,18 @@ def flow(tables: Tables) -> Section:
     groups = sorted(parts.grouped(rows, lambda row: (row["account"], row["queue"])).items())
     lines = [[parts.text(account), parts.text(queue), *_flow_cells(own, slots)] for (account, queue), own in groups]
     headings = [
-        *["account", "queue", ">sent", ">deleted", ">waiting now", "waiting", ">oldest", ">empty receives"],
+        *[
+            "account",
+            "queue",
+            ">sent",
+            ">deleted",
+            ">expired",
+            ">redriven",
+            ">waiting now",
+            "waiting",
+            ">oldest",
+            ">empty receives",
+        ],
         *[">per send", "advice"],
     ]
     return Section("queues", "Queues", lead, [], [Grid("Flow and advice", headings, lines)])
@@ -58,6 +69,8 @@ def _flow_cells(rows: Sequence[Row], slots: Slots) -> list[parts.Cell]:
     return [
         parts.count(sums(rows, "sent")),
         parts.count(sums(rows, "deleted")),
+        parts.count(sums(rows, "expired")),
+        parts.count(sums(rows, "redriven")),
         parts.count(last["depth"] or 0),
         parts.text(charts.spark(f"waiting messages, at most {words.count(max(depth))}", depth)),
         parts.number(words.seconds(last["oldest_age_s"] or 0)),
@@ -86,6 +99,7 @@ def causes(tables: Tables) -> Section:
         [
             parts.text(_cause(row), "examples: " + ", ".join(row["examples"])),
             parts.text(", ".join(row["queues"]), f"account {row['account']}"),
+            parts.text(", ".join(map(_who, row["consumers"])) or "–", ", ".join(row["consumers"])),
             parts.count(row["count"]),
             parts.text(charts.bar(f"{words.percent(row['share'])} of the account's dead letters", row["share"])),
             parts.text(charts.spark("dead letters per hour of the last day", row["trend"], colour=1)),
@@ -94,9 +108,13 @@ def causes(tables: Tables) -> Section:
         ]
         for row in rows
     ]
-    headings = ["cause", "queues", ">messages", "share", "last day", "first seen", "last seen"]
+    headings = ["cause", "queues", "given back by", ">messages", "share", "last day", "first seen", "last seen"]
     figures = [_dead_letters(tables)] if count else []
     return Section("dead-letters", "Dead letters", lead, figures, [Grid("Causes", headings, lines, "None.")])
+
+
+def _who(arn: str) -> str:
+    return arn.rpartition("/")[2] or arn
 
 
 def _cause(row: Row) -> Markup:

@@ -21,7 +21,7 @@ FOLDER = Path(__file__).parent
 PAGE = "report.html"
 
 
-def page(tables: Tables, *, made_at: datetime.datetime, run_id: str, version: str, notes: Sequence[str] = ()) -> str:
+def page(exact: Tables, *, made_at: datetime.datetime, run_id: str, version: str, notes: Sequence[str] = ()) -> str:
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(FOLDER),
         autoescape=True,
@@ -29,6 +29,7 @@ def page(tables: Tables, *, made_at: datetime.datetime, run_id: str, version: st
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
+    tables = exact.with_names()
     tiles = [*health.tiles(tables), bill.tile(tables), queues.tile(tables), record.tile(tables)]
     sections = [
         health.section(tables),

@@ -29,6 +29,7 @@ COMPLETE = "COMPLETE"
 VERSION = 1
 
 KEY = ("hour", "account", "queue", "sku")
+TAGS = MapType(StringType(), StringType())
 
 SCHEMA = StructType(
     [
@@ -42,7 +43,7 @@ SCHEMA = StructType(
         StructField("unit", StringType()),
         StructField("quantity", money.QUANTITY),
         StructField("breakdown", MapType(StringType(), LongType())),
-        StructField("tags", MapType(StringType(), StringType())),
+        StructField("tags", TAGS),
         StructField("record_type", StringType()),
         StructField("correction_of", StringType()),
         StructField("revision", IntegerType()),
@@ -55,15 +56,23 @@ SCHEMA = StructType(
 
 
 def records(
-    hourly: DataFrame, recorded: DataFrame, *, closed: DataFrame, run_id: str, recorded_at: datetime.datetime
+    hourly: DataFrame,
+    recorded: DataFrame,
+    *,
+    closed: DataFrame,
+    states: DataFrame,
+    run_id: str,
+    recorded_at: datetime.datetime,
 ) -> DataFrame:
-    """What has to be appended to `recorded` so that it says what `hourly` says of the hours in `closed`."""
+    """What has to be appended to `recorded` so that it says what `hourly` says of the hours in `closed`. `states` are
+    those of the queues in these hours: they tell their tags."""
     now = current(hourly.join(closed.select("hour").distinct(), on="hour", how="left_semi"))
     before = standing(recorded.join(closed.select("hour").distinct(), on="hour", how="left_semi"))
     differs = F.coalesce(F.col("quantity"), F.lit(0)) != F.coalesce(F.col("recorded"), F.lit(0))
     changed = now.join(before, on=list(KEY), how="full").where(differs)
     lines = changed.select(*KEY, F.explode(_lines()).alias("line")).select(*KEY, "line.*")
-    return lines.where(F.col("quantity") != 0).select(
+    tagged = lines.where(F.col("quantity") != 0).join(tags(states), on=["hour", "account", "queue"], how="left")
+    return tagged.select(
         _record_id().alias("record_id"),
         *KEY,
         F.col("hour").alias("start"),
@@ -71,7 +80,7 @@ def records(
         F.lit(UNIT).alias("unit"),
         money.quantity(F.col("quantity")).alias("quantity"),
         "breakdown",
-        F.create_map().cast(MapType(StringType(), StringType())).alias("tags"),
+        F.coalesce("tags", F.create_map().cast(TAGS)).alias("tags"),
         "record_type",
         "correction_of",
         "revision",
@@ -94,6 +103,15 @@ def current(hourly: DataFrame) -> DataFrame:
     entries = F.sort_array(F.collect_list(F.struct("action", "units")))
     return by_action.groupBy(*KEY).agg(
         money.quantity(F.sum("units")).alias("quantity"), F.map_from_entries(entries).alias("breakdown")
+    )
+
+
+def tags(states: DataFrame) -> DataFrame:
+    """As they were at the end of the hour."""
+    return (
+        states.where(F.col("tags") != "")
+        .groupBy(F.date_trunc("hour", "time").alias("hour"), "account", "queue")
+        .agg(F.from_json(F.max_by("tags", "time"), TAGS).alias("tags"))
     )
 
 

@@ -4,6 +4,8 @@ What a consumer said is the best evidence: it is normalised (numbers, ids and qu
 "order 4711 not found" and "order 4712 not found" are one cause. Without it the form of the body tells messages of one
 kind apart, and without that only queue and rule are left.
 
+Consumers are those that gave such messages back and said why; who lets a message time out is not known.
+
 A cause is new on the day on which it is first seen, if the account had dead letters for some hours before.
 """
 
@@ -40,6 +42,7 @@ SCHEMA = StructType(
         StructField("last_seen", TimestampType()),
         StructField("is_new", BooleanType()),
         StructField("queues", ArrayType(StringType())),
+        StructField("consumers", ArrayType(StringType())),
         StructField("examples", ArrayType(StringType())),
         StructField("trend", ArrayType(LongType())),
         StructField("run_id", StringType()),
@@ -69,6 +72,7 @@ def dead_letter_causes(letters: DataFrame, *, run_id: str) -> DataFrame:
             F.min("time").alias("first_seen"),
             F.max("time").alias("last_seen"),
             F.collect_set("queue").alias("queues"),
+            F.collect_set(F.when(F.col("consumer") != "", F.col("consumer"))).alias("consumers"),
             F.slice(F.sort_array(F.collect_set("message_id")), 1, EXAMPLES_MAX).alias("examples"),
         )
     )
@@ -76,7 +80,10 @@ def dead_letter_causes(letters: DataFrame, *, run_id: str) -> DataFrame:
         F.sum("count").alias("count"),
         F.min("first_seen").alias("first_of_day"),
         F.max("last_seen").alias("last_seen"),
-        F.array_sort(F.array_distinct(F.flatten(F.collect_set("queues")))).alias("queues"),
+        *[
+            F.array_sort(F.array_distinct(F.flatten(F.collect_set(each)))).alias(each)
+            for each in ("queues", "consumers")
+        ],
         F.slice(F.array_sort(F.flatten(F.collect_set("examples"))), 1, EXAMPLES_MAX).alias("examples"),
         F.map_from_entries(F.collect_list(F.struct(F.hour("hour"), "count"))).alias("by_hour"),
     )
@@ -104,7 +111,7 @@ def _named(letters: DataFrame) -> DataFrame:
     title = F.when(has_reason, normalised(F.col("reason"))).when(has_shape, shape).otherwise(rule)
     named = letters.select(
         F.date_trunc("hour", "time").alias("hour"),
-        *["time", "account", "queue", "message_id"],
+        *["time", "account", "queue", "message_id", "consumer"],
         evidence.alias("evidence"),
         title.alias("title"),
     )

@@ -1,7 +1,8 @@
 """Queue flow: what went in, what came out, what stayed, and which calls could have been saved.
 
-Counts come from the calls (meter), depth and age from the states that nodes report each minute: the last state of the
-hour, summed over nodes. Advice is one code per queue and hour, the one that would save most; the page sums it up.
+Counts come from the calls (meter) and, of what no call does, from the states that nodes report each minute. Depth and
+age are those of the last state of the hour, summed over nodes. Advice is one code per queue and hour, the one that
+would save most; the page sums it up.
 """
 
 from pyspark.sql import Column, DataFrame
@@ -23,7 +24,7 @@ BATCH_MAX = 10
 WORTH_SAYING = 1000  # calls in an hour that could have been saved; below this advice is noise
 OLD_AGE_S = 900  # a message that has waited so long while others arrive: consumers do not keep up
 
-COUNTS = ("sent", "received", "deleted", "dead_lettered", "redriven", "empty_receives", "requests")
+COUNTS = ("sent", "received", "deleted", "expired", "dead_lettered", "redriven", "empty_receives", "requests")
 SENDS, RECEIVES, DELETES = (
     ("SendMessage", "SendMessageBatch"),
     ("ReceiveMessage",),
@@ -72,15 +73,19 @@ def queue_flow(hourly: DataFrame, states: DataFrame, letters: DataFrame, *, run_
 def last_states(states: DataFrame) -> DataFrame:
     """The last state of each hour: of each node, then summed over nodes, because each has lanes of its own."""
     measures = ("visible", "in_flight", "delayed", "bytes", "oldest_age_s")
+    since_before = ("expired", "redriven")
     keys = [*KEY, "queue_type"]
     by_node = (
-        states.select(F.date_trunc("hour", "time").alias("hour"), "time", "node", *keys[1:], *measures)
+        states.select(F.date_trunc("hour", "time").alias("hour"), "time", "node", *keys[1:], *measures, *since_before)
         .groupBy(*keys, "node")
-        .agg(*[F.max_by(name, "time").alias(name) for name in measures])
+        .agg(
+            *[F.max_by(name, "time").alias(name) for name in measures],
+            *[F.sum(name).alias(name) for name in since_before],
+        )
     )
     return by_node.groupBy(*keys).agg(
         F.sum("visible").alias("depth"),
-        *[F.sum(name).alias(name) for name in ("in_flight", "delayed", "bytes")],
+        *[F.sum(name).alias(name) for name in ("in_flight", "delayed", "bytes", *since_before)],
         F.max("oldest_age_s").alias("oldest_age_s"),
     )
 
@@ -99,7 +104,6 @@ def _calls(hourly: DataFrame) -> DataFrame:
             _of("requests", SENDS).alias("send_calls"),
             _of("requests", RECEIVES).alias("receive_calls"),
             _of("requests", DELETES).alias("delete_calls"),
-            _of("messages", ("StartMessageMoveTask",)).alias("redriven"),
         )
     )
 

@@ -57,7 +57,8 @@ def costs(billing: DataFrame, *, rates: Rates, region: str, run_id: str) -> Data
     amount = money.cost(F.col("units"), F.col("step.price"))
     values = {
         **dict.fromkeys("BilledCost ContractedCost EffectiveCost ListCost".split(), amount),
-        **dict.fromkeys(("BillingAccountId", "BillingAccountName"), F.col("account")),
+        "BillingAccountId": F.col("account"),
+        "BillingAccountName": _account_name(rates),
         "BillingCurrency": F.lit(own.currency),
         "BillingPeriodStart": period,
         "BillingPeriodEnd": F.add_months(period, 1).cast(TimestampType()),
@@ -91,6 +92,12 @@ def costs(billing: DataFrame, *, rates: Rates, region: str, run_id: str) -> Data
         "schema_version": F.lit(VERSION),
     }
     return priced.select(*[values[field.name].cast(field.dataType).alias(field.name) for field in SCHEMA])
+
+
+def _account_name(rates: Rates) -> Column:
+    account = F.col("account")
+    names = [F.lit(each) for pair in sorted(rates.accounts.items()) for each in pair]
+    return F.coalesce(F.try_element_at(F.create_map(*names), account), account) if names else account
 
 
 def _placed(billing: DataFrame) -> DataFrame:
