@@ -199,11 +199,13 @@ class Arrive(msgspec.Struct, frozen=True, gc=False):
 
 
 class Settle(msgspec.Struct, frozen=True, gc=False):
-    """The target shard answered: it has the message, or its lane is gone."""
+    """The target shard answered: it has the message, or its lane is gone. `instead`: where that lane's messages go now,
+    when it was split or merged (redirect.py)."""
 
     target: ShardId
     number: int
     is_refused: bool
+    instead: Address | None = None
 
 
 class Compact(msgspec.Struct, frozen=True, gc=False):

@@ -33,7 +33,7 @@ from holdfast.core.record import (
     copy_of,
 )
 from holdfast.core.task import CANCELLED, CANCELLING, COMPLETED, FAILED, RUNNING, Task, owner_of
-from holdfast.core.types import Cause, Group, Header, LaneId, Seq, ShardId, unpack_address
+from holdfast.core.types import Address, Cause, Group, Header, LaneId, Seq, ShardId, unpack_address
 
 NO_TASK = "Task does not exist."
 GONE = "AWS.SimpleQueueService.NonExistentQueue"
@@ -154,11 +154,24 @@ def decide_settle(
         return (), DONE
     if not command.is_refused:
         return (Settled(command.target, command.number),), DONE
-    records: list[Record] = [Returned(command.target, command.number)]
     lane = lanes.get(entry.lane)
+    is_first = outbox is not None and command.number == next(iter(outbox.entries))
+    if lane is not None and lane.is_fifo and command.instead is not None and not is_first:
+        return (), DONE  # its turn comes: what goes elsewhere goes in order
+    records: list[Record] = [Returned(command.target, command.number)]
     if lane is not None:
-        records += _after_return(lane, entry, departures)
+        records += _redirect(lane, entry, departures, command.instead) or _after_return(lane, entry, departures)
     return tuple(records), DONE
+
+
+def _redirect(lane: Lane, entry: Entry, departures: Departures, instead: Address | None) -> list[Record]:
+    """The target has heirs: the message leaves once more, for one of them."""
+    if instead is None or instead == entry.target:
+        return []
+    departed = departures.depart(
+        lane.lane, entry.header, count=entry.count, is_fresh=False, target=instead, cause=entry.cause
+    )
+    return [departed] if departed is not None else []
 
 
 def _after_return(lane: Lane, entry: Entry, departures: Departures) -> list[Record]:

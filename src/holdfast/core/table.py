@@ -121,6 +121,7 @@ class Table:
         self.revision = 0  # of the store, up to which it was fed
         self._only: dict[QueueName, Layout] = {}  # of queues without a layout of their own
         self._layouts: dict[QueueName, Layout] = {}
+        self._owners: dict[LaneId, QueueName] = {}  # of lanes in layouts, and of former ones
         self._stored: dict[ShardId, Seat] = {}
         self._hinted: dict[ShardId, Seat] = {}
         self._hosts: dict[HostId, HostRecord] = {}
@@ -129,7 +130,7 @@ class Table:
 
     def reset(self, *snapshots: Snapshot) -> None:
         """Everything anew, from what the store has under the prefixes above."""
-        for each in (self._only, self._layouts, self._stored, self._hosts):
+        for each in (self._only, self._layouts, self._owners, self._stored, self._hosts):
             each.clear()
         for snapshot in snapshots:
             for record in snapshot.records:
@@ -143,12 +144,18 @@ class Table:
             row = row_of(record) if record else None
             _set(self._only, named_by(key), Layout((LaneRow(row.lane, row.shard),)) if row else None)
         elif key.startswith(LAYOUTS):
-            _set(self._layouts, named_by(key), layout_of(record) if record else None)
+            self._feed_layout(named_by(key), layout_of(record) if record else None)
         elif key.startswith(SHARDS):
             self._feed_shard(ShardId(int(key.removeprefix(SHARDS))), record)
         elif key.startswith(HOSTS):
             _set(self._hosts, HostId(key.removeprefix(HOSTS)), decode_host(record.value) if record else None)
         self.revision = max(self.revision, event.revision)
+
+    def _feed_layout(self, queue: QueueName, layout: Layout | None) -> None:
+        for lane in _lanes_of(self._layouts.get(queue)):
+            self._owners.pop(lane, None)
+        self._owners.update(dict.fromkeys(_lanes_of(layout), queue))
+        _set(self._layouts, queue, layout)
 
     def _feed_shard(self, shard: ShardId, record: Record | None) -> None:
         if record is None:
@@ -172,6 +179,10 @@ class Table:
         """None: there is no such queue."""
         only = self._only.get(queue)
         return self._layouts.get(queue, only) if only is not None else None
+
+    def owner(self, lane: LaneId) -> QueueName | None:
+        """The queue that has, or lately had, this lane among others. None also: its queue has one lane only."""
+        return self._owners.get(lane)
 
     def seat(self, shard: ShardId) -> Seat | None:
         return self._hinted.get(shard) or self._stored.get(shard)
@@ -205,6 +216,10 @@ class Table:
         if own:
             return Here(own[choose(len(own))])
         return There(*led[choose(len(led))]) if led else None
+
+
+def _lanes_of(layout: Layout | None) -> list[LaneId]:
+    return [*(row.lane for row in layout.lanes), *layout.former] if layout is not None else []
 
 
 def _set(table: dict[K, V], key: K, value: V | None) -> None:
