@@ -9,6 +9,7 @@ from holdfast.core.errors import CorruptLog, NotPrimary, OutcomeUnknown, Overloa
 from holdfast.core.heartbeat import Role
 from holdfast.core.limits import HELD_MAX
 from holdfast.core.replica_message import Append, Chunk, Message, Pull, Restart
+from holdfast.core.segment import SECTOR
 from holdfast.core.station import Assigned, Done, Heard, NoticeKind
 from holdfast.core.types import Instant, WallMs
 from tests.core.replica_cluster import LANE, SHARD, Cluster, Letter, serving
@@ -199,6 +200,19 @@ def test_a_torn_tail_needs_the_word_of_another_member() -> None:
     cluster.run(3000)
     assert cluster.leaders() == ["b"]
     assert cluster.lsns("b") == before + 1
+
+
+def test_a_segment_that_was_torn_behind_its_header_is_received_again() -> None:
+    cluster = serving()
+    cluster.crash("c")
+    disk = cluster.nodes["c"].disk
+    path = disk.paths("segments")[0]
+    disk.put(path, disk.get(path)[:SECTOR].ljust(cluster.segment, b"\0"))
+    cluster.start("c")
+    cluster.run(500)
+    stems = [segment.stem for segment in cluster.replica("c").log.archive.segments]
+    assert stems == [segment.stem for segment in cluster.replica("a").log.archive.segments]
+    assert cluster.files("a") == cluster.files("c")
 
 
 def test_a_late_cut_does_nothing() -> None:

@@ -13,6 +13,7 @@ import msgspec
 SECTOR: Final = 512
 _FRAME = struct.Struct("<IIIIIQqQQ")
 _HEADER = struct.Struct("<8sIIQQIqQ")
+_PROMISE = struct.Struct("<8sII")
 
 
 class FrameSeen(msgspec.Struct, frozen=True):
@@ -54,3 +55,8 @@ def header_durable(data: bytes | bytearray) -> int:
     if len(data) < SECTOR or data[:8] != b"HFSEGMNT":
         return -1
     return int(_HEADER.unpack_from(data)[7])
+
+
+def promised_epoch(data: bytes | bytearray) -> int:
+    """What a promise file says; 0 when there is none."""
+    return int(_PROMISE.unpack_from(data)[2]) if len(data) >= _PROMISE.size and data[:8] == b"HFPROMIS" else 0

@@ -16,8 +16,8 @@ from tests.sim.disk import Disk
 Result = TypeVar("Result")
 
 
-def state(disk: Disk, shard: ShardId, *, skip_newest: bool = False) -> Shard | None:
-    """None when there is no older snapshot to start from."""
+def state(disk: Disk, shard: ShardId, *, skip_newest: bool = False, upto: Lsn | None = None) -> Shard | None:
+    """As of `upto`, or of the end. None when there is no older snapshot to start from."""
 
     def do(op: FileOp) -> Any:
         names = disk.execute(str(shard), op)
@@ -27,7 +27,7 @@ def state(disk: Disk, shard: ShardId, *, skip_newest: bool = False) -> Shard | N
 
     if skip_newest and not run(list_snapshots(), do):
         return None
-    return run(_replay(shard), do)
+    return run(_replay(shard, upto), do)
 
 
 def run(work: Work[Result], do: Any) -> Result:
@@ -41,13 +41,13 @@ def run(work: Work[Result], do: Any) -> Result:
         answer = do(op)
 
 
-def _replay(shard: ShardId) -> Work[Shard]:
+def _replay(shard: ShardId, upto: Lsn | None) -> Work[Shard]:
     found, head = yield from load_newest(shard, Shard)
     segments = yield from list_segments()
     for segment in segments:
         segment.has_index_file = True  # no index is wanted
     replay = Replay(shard, found, crc=head.crc, time=head.time)
-    yield from replay.run(segments[from_snapshot(segments, head.lsn) :], floor=Lsn(0))
+    yield from replay.run(segments[from_snapshot(segments, head.lsn) :], floor=Lsn(0), upto=upto)
     return found
 
 

@@ -68,6 +68,7 @@ class Runner:
         self._snapshot_lsn = Lsn(0)
         self._compacted_at = Lsn(0)
         self._compacted: dict[str, None] = {}
+        self.reading = ""  # the segment that was looked into last
 
     # Start
 
@@ -203,6 +204,7 @@ class Runner:
         messages = []
         for lane, at in wanted:
             place = yield from self._locate(lane, at)
+            self.reading = place.stem
             data = yield Read(place.path, place.offset, place.length)
             cipher = yield from self._cipher(place.stem)
             try:
@@ -232,6 +234,7 @@ class Runner:
 
     def _load_index(self, stem: str) -> Work[None]:
         segment = next(each for each in self.journal.segments if each.stem == stem)
+        self.reading = stem
         index = yield from load_index(self.shard, segment)
         if len(self._indexes) >= INDEXES_MAX:
             del self._indexes[next(iter(self._indexes))]
@@ -353,6 +356,7 @@ class Runner:
         if segment is None:
             self._compacted_at = self.journal.appended
             return
+        self.reading = segment.stem
         cipher = yield from self._cipher(segment.stem)
         compaction = Compaction(self.shard, segment, cipher=cipher, is_alive=self.primary.shard.is_alive)
         is_over = False

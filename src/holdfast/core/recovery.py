@@ -176,9 +176,9 @@ def write_again(replay: Replay[S]) -> Work[None]:
     yield SyncDir("keys")
 
 
-def remove_unused(segments: list[Segment], end: End | None) -> Work[list[Segment]]:
-    """A last segment that was named and never written, and keys and indexes whose segment is gone."""
-    if end is not None and end.offset < SECTOR:
+def remove_unused(segments: list[Segment], end: End | None, *, least: int = SECTOR) -> Work[list[Segment]]:
+    """A last segment that was named and never written, or no more than `least`; keys and indexes without a segment."""
+    if end is not None and end.offset < least:
         segments = [segment for segment in segments if segment is not end.segment]
         yield from remove_files("segments", [f"{end.segment.stem}.log"])
     torn = yield List("quarantine")  # what lies there can be read with its key only

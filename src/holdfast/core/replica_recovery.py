@@ -10,6 +10,7 @@ Laws
 - A torn tail may be rot in disguise: nothing later says that it was durable, yet it may have been acknowledged. It is
   cut and kept, and the log is suspect until an epoch begins in it that is higher than what was promised then: whoever
   led that one had everything. The mark is the copy in quarantine/ itself, whose name carries the promise.
+- A segment of which only the header is left goes: its leader sends it again, from its beginning.
 """
 
 from typing import Any
@@ -31,7 +32,7 @@ from holdfast.core.recovery import (
 from holdfast.core.replay import Replay, from_snapshot
 from holdfast.core.replica_log import Entry, ReplicaLog
 from holdfast.core.replica_message import NOWHERE, Place
-from holdfast.core.segment import Frame
+from holdfast.core.segment import SECTOR, Frame
 from holdfast.core.segment_files import Segment, SegmentReader, list_segments
 from holdfast.core.shard import Shard
 from holdfast.core.snapshot import list_snapshots, load_newest
@@ -62,7 +63,7 @@ def recover_replica(shard: ShardId, *, identity: bytes, segment_bytes: int = SEG
     if replay.end is not None:
         torn_bytes = yield from cut(replay.end, promise)
     yield from write_again(replay)
-    segments = yield from remove_unused(segments, replay.end)
+    segments = yield from remove_unused(segments, replay.end, least=SECTOR + 1)
     check_living(state, segments)
     log = ReplicaLog(
         state,

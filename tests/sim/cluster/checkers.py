@@ -1,12 +1,14 @@
 """The invariants of a cluster, on top of those of one host: I3 to I8, I14, I15, I18, and what a fail-over may cost.
 
+I6 and I13 are in platter.py, I4 and I21 in replicas.py.
+
 Three witnesses: what leaves a host for a client, what is synced on a platter, and what the store really holds. None of
 them asks the code under test.
 """
 
 from typing import TYPE_CHECKING
 
-from holdfast.core.cluster import Member, Range, ShardRecord, ShardState, decode_disk, decode_shard
+from holdfast.core.cluster import HostId, Life, Member, Range, ShardRecord, ShardState, decode_disk, decode_shard
 from holdfast.core.command import Accepted, Delivery, Receive, Send
 from holdfast.core.enrolment import Identity
 from holdfast.core.errors import CorruptLog
@@ -18,12 +20,15 @@ from tests.sim.account import Account
 from tests.sim.checkers import Checkers
 from tests.sim.cipher import SealBook
 from tests.sim.cluster.platter import Platters
+from tests.sim.cluster.replicas import Replicas
+from tests.sim.disk import Disk
 from tests.sim.request import Request
 from tests.sim.world import SECOND, World
 
 if TYPE_CHECKING:
     from tests.sim.cluster.cluster import Cluster
     from tests.sim.cluster.node import Node
+    from tests.sim.host import Host
 
 Place = tuple[int, int]  # epoch, lsn
 
@@ -33,13 +38,16 @@ class ClusterCheckers(Checkers):
 
     def __init__(self, world: World, account: Account, seals: SealBook, *, window: int = 300 * SECOND) -> None:
         super().__init__(world, account, seals, window=window)
-        self.platters = Platters(self.tally)
+        self.platters = Platters(world, self.tally)
+        self.replicas = Replicas(self)
         self.acked: dict[int, Place] = {}  # shard -> the last place that was acknowledged
         self.acks: dict[int, int] = {}  # shard -> how many
         self.first_acks: list[tuple[int, int]] = []
         self._furthest: dict[tuple[int, int], int] = {}  # (shard, epoch) -> highest lsn acknowledged
         self._seals_at: dict[tuple[int, int], int] = {}  # (shard, epoch) -> where its range was sealed
+        self._members: dict[tuple[int, int], tuple[Member, ...]] = {}  # (shard, epoch) -> who had to have everything
         self._appenders: dict[tuple[int, int], tuple[str, int]] = {}
+        self._disks: dict[tuple[HostId, Life], Disk] = {}
         self._promises: dict[tuple[str, str], int] = {}  # (disk, shard) -> durable promise
 
     # Clients
@@ -65,6 +73,7 @@ class ClusterCheckers(Checkers):
         self.cluster.acknowledged(shard)
         if is_async:
             return
+        self.platters.acknowledged(shard, epoch, lsn)
         sealed = self._seals_at.get((shard, epoch))
         text = f"shard {shard}: epoch {epoch} lsn {lsn} is acknowledged, and its range was sealed at {sealed}"
         self.tally.check("I7", sealed is None or lsn <= sealed, text)
@@ -89,21 +98,38 @@ class ClusterCheckers(Checkers):
         is_there = any(self.platters.holds(disk, shard, epoch=epoch, lsn=lsn) for disk in disks)
         return is_there or any(self.platters.held(disk, shard, epoch=epoch, lsn=lsn) for disk in disks)
 
+    def is_committed(self, shard: int, place: Place) -> bool:
+        """On the disks of all members of its epoch; or below the place where that epoch was sealed."""
+        epoch, lsn = place
+        sealed, members = self._seals_at.get((shard, epoch)), self._members.get((shard, epoch), ())
+        if sealed is not None:
+            return lsn <= sealed
+        return all(
+            self.platters.has_held(member.host, shard, epoch=epoch, lsn=lsn)
+            or self._ever_held(self.cluster.node(member.host), shard, place)
+            for member in members
+        )
+
     # Disks
 
     def enrolled(self, node: "Node", identity: Identity) -> None:
-        """A start came to an identity: no other host has this disk."""
-        owners = [other.name for other in self.cluster.nodes if other.identity is not None and other is not node]
-        disks = [
-            other.identity.disk for other in self.cluster.nodes if other.identity is not None and other is not node
-        ]
-        self.tally.check("I14", identity.disk not in disks, f"disk {identity.disk} of {node.name} is one of {owners}")
+        """A start came to an identity. One host and life: one disk, and it is as that life left it."""
+        others = [other for other in self.cluster.nodes if other.identity is not None and other is not node]
+        disks = [other.identity.disk for other in others if other.identity is not None]
+        self.tally.check("I14", identity.disk not in disks, f"disk {identity.disk} of {node.name} is another host's")
+        disk = self._disks.setdefault((identity.host, identity.life), node.disk)
+        text = f"{node.name} has lost its disk or got an old one back, and starts with life {identity.life} as before"
+        self.tally.check("I14", disk is node.disk, text)
+
+    def returned(self, old: Disk, new: Disk) -> None:
+        """A copy of a disk took its place before anything was done with the disk since."""
+        self._disks = {key: new if disk is old else disk for key, disk in self._disks.items()}
 
     def disk_synced(self, node: "Node", root: str, op: Sync) -> None:
         if op.path.startswith("segments/") and "spare" not in op.path:
             name = op.path.rpartition("/")[2]
             if name in node.disk.solid_names[f"{root}/segments"]:
-                self.platters.note(int(root), node.disk.file(root, op.path), f"{node.name} {op.path}")
+                self.platters.note(node.name, int(root), node.disk.file(root, op.path), op.path)
 
     def promised(self, node: "Node", shard: ShardId) -> None:
         """A promise was made durable: it never falls on one disk."""
@@ -129,11 +155,17 @@ class ClusterCheckers(Checkers):
         self.tally.counts["I17"] += 1
         self.promised(node, shard)
 
-    def damaged(self, node: "Node", problem: CorruptLog) -> None:
+    def damaged(self, host: "Host", problem: CorruptLog) -> None:
         """A replica found its log damaged. Right, if bytes were; perhaps they were copied from elsewhere."""
         is_right = "bit flip" in self._world.faults
-        self.tally.check("I17", is_right, f"{node.name}: nothing was damaged, and its log cannot be read: {problem}")
+        self.tally.check(
+            "I17", is_right, f"{getattr(host, 'name', '')}: nothing was damaged, and its log cannot be read: {problem}"
+        )
         self.tally.counts["I16"] += 1
+
+    def corrupt(self, host: "Host", problem: CorruptLog) -> None:
+        """A host met damage where it could only stop. Nobody brings the bytes back but its peers."""
+        self.damaged(host, problem)
 
     # The store
 
@@ -144,6 +176,8 @@ class ClusterCheckers(Checkers):
                 old = before.get(event.key)
                 new = decode_shard(event.record.value)
                 self._world.note(f"shard {name}: epoch {new.epoch} {new.primary} {new.state} {_hosts(new.members)}")
+                if new.state is ShardState.ACTIVE:
+                    self._members[int(name), new.epoch] = new.members
                 if old is not None:
                     self._reconfigured(int(name), decode_shard(old.value), new)
 

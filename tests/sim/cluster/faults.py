@@ -123,7 +123,7 @@ class ClusterFaults:
         node = self._any()
         if node.copies and self.may_lose(node):
             self._world.fault("disk rolled back", node.name)
-            node.replace_disk(self._world.rng.choice(node.copies).copy())
+            node.roll_back()
 
     # The network
 

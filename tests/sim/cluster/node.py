@@ -50,7 +50,8 @@ class Node(Host):
         self.clock = BootClock(cluster.world)
         self.disk = self.new_disk()
         self.disks = 0  # ids given out
-        self.copies: list[Disk] = []  # of earlier starts, for roll-backs
+        self.copies: list[tuple[int, Disk]] = []  # of earlier starts, for roll-backs, and how many enrolments they saw
+        self.enrolments = 0
         self.former: list[Disk] = []  # disks that were replaced, as they were
         self.is_lost = False  # its disk is not what it was, and nobody knows yet
         self.identity: Identity | None = None  # of the disk, as far as anybody knows
@@ -70,7 +71,7 @@ class Node(Host):
         if self.process is None and self.world.now >= self.back_at:
             self.starts += 1
             if self.plan.roll_back_s and not self.is_healed:
-                self.copies = [*self.copies[-2:], self.disk.copy()]
+                self.copies = [*self.copies[-2:], (self.enrolments, self.disk.copy())]
             self.process = NodeProcess(self)
             self.process.begin()
 
@@ -91,11 +92,22 @@ class Node(Host):
         self.disk = disk
         self.is_lost = True
 
+    def roll_back(self) -> None:
+        """An old copy of the disk comes back. If nothing was done since, it is as good as the disk."""
+        enrolments, copy = self.world.rng.choice(self.copies)
+        old = self.disk
+        self.replace_disk(copy.copy())
+        if enrolments == self.enrolments:
+            self.cluster.checkers.returned(old, self.disk)
+
     def free(self) -> None:
         self.disk.budget = None
 
     def heal(self) -> None:
-        super().heal()
+        """What is damaged stays so: replicas have to repair it."""
+        self.is_healed = True
+        self.failpoint = None
+        self.disk.budget = None
         self.slow_until = 0
         if self.process is not None:
             self.process.resume_at = 0
@@ -190,6 +202,7 @@ class NodeProcess(Process):
         identity = enrolled.identity
         self.identity = self.node.identity = identity
         self.node.is_lost = False
+        self.node.enrolments += 1
         self.world.note(f"{self.node.name} is disk {identity.disk} boot {identity.boot}")
         self.node.cluster.checkers.enrolled(self.node, identity)
         self.seats = {shard: Seat(self, self.node, shard) for shard in self.node.shards}

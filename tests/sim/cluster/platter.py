@@ -2,6 +2,7 @@
 
     I5   enough disks hold a record when it is acknowledged
     I6   one (shard, epoch, lsn), the same bytes, wherever it ever stood
+    I13  stamps never fall: not within a segment, nor behind anything acknowledged; and they are never ahead of time
 
 A file is read once, as it grows; a frame that is asked for is looked at again, since files are cut and written anew.
 """
@@ -12,6 +13,7 @@ from typing import Final
 from tests.sim.disk import Disk, File
 from tests.sim.log import FrameSeen, frames
 from tests.sim.tally import Tally
+from tests.sim.world import World
 
 SECTOR: Final = 512
 _HEAD = struct.Struct("<IIIIIQ")
@@ -26,31 +28,56 @@ class Scan:
 
 
 class Platters:
-    def __init__(self, tally: Tally) -> None:
+    def __init__(self, world: World, tally: Tally) -> None:
+        self._world = world
         self._tally = tally
         self._scans: dict[File, Scan] = {}
-        self._seen: dict[tuple[int, int, int], tuple[int, int]] = {}  # shard, epoch, lsn -> first of its frame, crc
+        self._seen: dict[tuple[int, int, int], tuple[int, int, int]] = {}  # shard, epoch, lsn: its frame
+        self._furthest: dict[tuple[str, int, int], int] = {}  # host, shard, epoch: the last lsn that was durable there
+        self._reached: dict[int, tuple[int, int, int]] = {}  # shard: epoch, lsn and time of the last acknowledged
 
-    def note(self, shard: int, file: File, where: str) -> None:
+    def note(self, host: str, shard: int, file: File, path: str) -> None:
         """A segment was synced: its new frames have to be those that stand elsewhere under the same numbers."""
+        where = f"{host} {path}"
         scan = self._scans.get(file)
         if scan is None or (scan.found and not _is_same(file, scan.found[-1])):  # new, or it was cut
             scan = self._scans[file] = Scan()
         for frame in frames(file.solid, scan.end):
+            self._check_time(shard, frame, scan.found[-1].time if scan.found else 0, where)
             self._register(shard, frame, where)
             scan.found.append(frame)
             scan.end = frame.offset + -(-frame.length // SECTOR) * SECTOR
+        if scan.found:
+            last = scan.found[-1]
+            key = (host, shard, last.epoch)
+            self._furthest[key] = max(last.last, self._furthest.get(key, 0))
+
+    def has_held(self, host: str, shard: int, *, epoch: int, lsn: int) -> bool:
+        """The host had it on a disk once, as part of a segment."""
+        return self._furthest.get((host, shard, epoch), 0) >= lsn
 
     def _register(self, shard: int, frame: FrameSeen, where: str) -> None:
-        mine = (frame.first, frame.crc)
+        mine = (frame.first, frame.crc, frame.time)
         for lsn in range(frame.first, frame.first + frame.count):
             others = self._seen.setdefault((shard, frame.epoch, lsn), mine)
             if others != mine:
                 self._tally.check("I6", False, f"{where}: epoch {frame.epoch} lsn {lsn} has other bytes than elsewhere")
         self._tally.counts["I6"] += 1
 
-    def bytes_of(self, shard: int, epoch: int, lsn: int) -> tuple[int, int] | None:
-        return self._seen.get((shard, epoch, lsn))
+    def _check_time(self, shard: int, frame: FrameSeen, before: int, where: str) -> None:
+        now, time = self._world.now, frame.time
+        epoch, lsn, reached = self._reached.get(shard, (0, 0, 0))
+        is_of_log = frame.epoch >= epoch and frame.last > lsn  # unlike what a deposed primary still writes
+        if not before <= time <= now or (is_of_log and time < reached):
+            text = f"{where}: lsn {frame.first} of epoch {frame.epoch} is of {time}, behind {before}; lsn {lsn} was"
+            self._tally.check("I13", False, f"{text} of {reached}; now it is {now}")
+        self._tally.counts["I13"] += 1
+
+    def acknowledged(self, shard: int, epoch: int, lsn: int) -> None:
+        """From here on time goes forward."""
+        seen = self._seen.get((shard, epoch, lsn))
+        if seen is not None and lsn > self._reached.get(shard, (0, 0, 0))[1]:
+            self._reached[shard] = (epoch, lsn, seen[2])
 
     def holds(self, disk: Disk, shard: int, *, epoch: int, lsn: int) -> bool:
         """The record, or a snapshot that covers it, is durable on this disk."""

@@ -2,52 +2,52 @@
 
 Recovery, then steps: messages of peers, answers of the store, jobs that were carried out, time. While it leads,
 commands go in and replies come out as on one host (runner.py has the reads and the chores). A replica that is over is
-dropped, and the shard is recovered from this disk anew.
+dropped, and the shard is recovered from this disk anew. Damage that a read or the scrub meets is told to the replica,
+which fetches the segment from a peer; nobody else brings it back.
 """
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from holdfast.core.cluster import HostId, Member, assignment_key, host_key, shard_key
-from holdfast.core.command import ArriveReply, Handover, Need, Settle
+from holdfast.core.command import ArriveReply, Handover, Settle
 from holdfast.core.coordination import Fetched, Settled, Transact
 from holdfast.core.damaged import Damaged
 from holdfast.core.enrolment import Identity
 from holdfast.core.errors import CorruptLog, OutcomeUnknown
 from holdfast.core.files import Work
 from holdfast.core.heartbeat import ShardReport
-from holdfast.core.journal import Journal
 from holdfast.core.outbox import Entry
 from holdfast.core.primary import Primary
 from holdfast.core.replica import Replica
 from holdfast.core.replica_message import Message
 from holdfast.core.replica_recovery import RecoveredReplica, recover_replica
-from holdfast.core.segment_files import prepare_segment
-from holdfast.core.station import Assigned, Changed, Done, Event, Heard, Job, Output, Presence, Present, Tick
+from holdfast.core.station import (
+    Assigned,
+    Changed,
+    Done,
+    Event,
+    Frozen,
+    Heard,
+    Job,
+    Output,
+    Presence,
+    Present,
+    Tick,
+)
 from holdfast.core.types import Instant, Lsn, ShardId
-from tests.sim.cipher import KEY_BYTES, SimCipher, wrap
 from tests.sim.cluster.store import outcome_of
+from tests.sim.cluster.upkeep import Upkeep
 from tests.sim.request import Request
-from tests.sim.runner import RETRY, Runner
 from tests.sim.world import MS
 
 if TYPE_CHECKING:
     from tests.sim.cluster.node import Node, NodeProcess
 
 
-class Seat(Runner):
-    process: "NodeProcess"
-    host: "Node"
-
+class Seat(Upkeep):
     def __init__(self, process: "NodeProcess", node: "Node", shard: ShardId) -> None:
         super().__init__(process, node, shard)
-        self.cluster = node.cluster
-        self.replica: Replica | Damaged | None = None
-        self.reign = 0  # of this shard's primaries; 0: does not lead
-        self._lives = 0  # replicas so far: what was begun for an older one is void
         self._epoch = 0
-        self._is_at_chores = False
-        self._deferred: list[Callable[[], None]] = []
         self.time = _Time(self)  # type: ignore[assignment]
 
     # Start, and start again
@@ -83,6 +83,7 @@ class Seat(Runner):
         self._tell_record()
         self._tell_present()
         self._tell_assigned()
+        self.tell_frozen()
         if self._lives == 1:
             self.process.call(self.world.between(0, 150 * MS), self._do_chores)
 
@@ -138,9 +139,12 @@ class Seat(Runner):
             return
         if replica.primary is not None:
             self._lead(replica.primary)
+        if isinstance(replica, Replica):
+            self.cluster.checkers.replicas.stepped(self, replica)
         self._arm()
 
     def _send(self, host: HostId, message: Message) -> None:
+        self.cluster.checkers.replicas.sends(self, message)
         self.cluster.send(self.host, host, "hear_peer", self.shard, self.host.name, message)
 
     def _run(self, job: Job) -> None:
@@ -213,6 +217,14 @@ class Seat(Runner):
             pairs = [(view.member(host), view.revision_of(host_key(host))) for host in view.hosts]
             self.step(Present(tuple(Presence(member, revision) for member, revision in pairs if member is not None)))
 
+    def tell_frozen(self) -> None:
+        view = self.process.view
+        if view is not None and view.is_frozen:
+            self.step(Frozen(is_frozen=True))
+
+    def thaw(self) -> None:
+        self.step(Frozen(is_frozen=False))
+
     def report(self) -> ShardReport | None:
         return self.replica.report(self.now()) if self.replica is not None else None
 
@@ -265,9 +277,7 @@ class Seat(Runner):
         self.step(Tick())
 
     def _own(self) -> Instant:
-        replica = self.replica
-        leader = replica._leader if isinstance(replica, Replica) else None
-        return leader.own if leader is not None else Instant(0)
+        return self.replica.own(self.now()) if isinstance(self.replica, Replica) else Instant(0)
 
     def cancel(self, request: Request) -> None:
         self.inbox = [each for each in self.inbox if each is not request]
@@ -278,76 +288,12 @@ class Seat(Runner):
         if isinstance(token, Request) and isinstance(answer, OutcomeUnknown):
             self.process.forsake(token)
         elif token is not None:
-            super()._reply(token, answer)
-
-    # Headers and spares, for the life that asked for them
-
-    def _headers(self, need: Need) -> Work[None]:
-        life = self._lives
-        found = yield from self._find_headers(need)
-        if life == self._lives and isinstance(self.replica, Replica):
-            self.replica.loaded(need, found.headers, found.upto)
-            self.step(Tick())
-
-    def _prepare_spare(self) -> None:
-        life = self._lives
-        journal = self._journal()
-        self._is_sparing = True
-        key = self.world.rng.randbytes(KEY_BYTES)
-        work = prepare_segment(journal.start_spare(), key=wrap(key), size=self.host.plan.segment_bytes)
-
-        def done(is_made: bool) -> None:
-            if life != self._lives:
-                return
-            self._is_sparing = False
-            journal.end_spare(SimCipher(key, self.host.seals) if is_made else None, wrap(key))
-            if is_made:
-                self.step(Tick())
-            else:
-                self._is_sparing = True
-                self.process.call(RETRY, self._spare_again, life)
-
-        self.process.run(self.shard, work, done)
-
-    def _spare_again(self, life: int) -> None:
-        if life == self._lives:
-            self._prepare_spare()
-
-    def _journal(self) -> Journal:
-        assert isinstance(self.replica, Replica)
-        assert self.replica.primary is not None, "who leads has a journal"
-        return self.replica.primary.journal
-
-    # Chores: never while the files are being replaced
-
-    def _do_chores(self) -> None:
-        if not isinstance(self.replica, Replica) or self._is_copying():
-            self._chores_done(False)
-            return
-        self._is_at_chores = True
-        self.process.run(self.shard, self._chores(), self._chores_ended)
-
-    def _chores_ended(self, is_full: bool) -> None:
-        self._is_at_chores = False
-        deferred, self._deferred = self._deferred, []
-        for action in deferred:
-            action()
-        self._chores_done(is_full)
-
-    def _is_copying(self) -> bool:
-        standby = self.replica._standby if isinstance(self.replica, Replica) else None
-        return standby is not None and standby.catch_up is not None
-
-    def _when_quiet(self, action: Callable[[], None]) -> None:
-        """Now, or when the chores have ended."""
-        if self._is_at_chores:
-            self._deferred.append(action)
-        else:
-            action()
-
-    def _compact(self) -> Work[None]:
-        if self.reign and isinstance(self.replica, Replica) and self.replica.primary is not None:
-            yield from super()._compact()
+            try:
+                super()._reply(token, answer)
+            except CorruptLog as problem:
+                self._harmed(problem)
+                if isinstance(token, Request):  # it was handed out, and cannot be read here
+                    self.process.forsake(token)
 
     # Moves between shards
 

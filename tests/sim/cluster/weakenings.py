@@ -1,21 +1,29 @@
-"""The mutants of replication. Each function changes the core in this process for good; its first line says how."""
+"""The mutants of replication. Each function changes the core in this process for good; its first line says how.
+
+The first ten are those of REPLICATION §6: each is known to lose acknowledged messages.
+"""
 
 from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
 
-from holdfast.core import enrolment
+from holdfast.core import enrolment, replica_recovery
 from holdfast.core.archive import Archive
 from holdfast.core.candidate import Candidate
 from holdfast.core.cluster import Member
-from holdfast.core.command import Receive
+from holdfast.core.command import Delete, Receive
 from holdfast.core.coordination import Outcome
+from holdfast.core.files import SyncDir, Work, perform
 from holdfast.core.leader import Leader
 from holdfast.core.primary import Primary
 from holdfast.core.proposal import Proposal
 from holdfast.core.reconfiguration import Reconfiguration
+from holdfast.core.replica import Replica
+from holdfast.core.replica_log import ReplicaLog
+from holdfast.core.replica_message import Ack, Append
 from holdfast.core.roll import Roll
+from holdfast.core.standby import Standby
 from holdfast.core.station import Station
 from holdfast.core.types import Lsn
 from tests.sim.cluster import cluster
@@ -35,7 +43,49 @@ def acknowledged_before_fsync() -> None:
             self.out.job = msgspec.structs.replace(self.out.job, after=())
 
 
-# Commit
+def no_fencing() -> None:
+    """a member goes on taking frames of an epoch below its promise"""
+
+    @instead(Replica, "_answer_old")
+    def _(answer_old: Any, self: Any, sender: Any, message: Any) -> None:
+        if not isinstance(message, Append) or self._standby is None:
+            answer_old(self, sender, message)
+            return
+        station, promise = self._station, self._station.promise
+        station.promise = message.epoch
+        self._standby.append(sender, message)
+        station.promise = promise
+
+    @instead(Replica, "_depose")
+    def _(depose: Any, self: Any, why: str) -> None:
+        if self._station.record.primary != self._station.me.host:  # it does not listen to members
+            depose(self, why)
+
+
+def promise_not_persisted() -> None:
+    """a promise is kept in memory only"""
+
+    @instead(Station, "raise_promise")
+    def _(raise_promise: Any, self: Any, epoch: Any, then: Any) -> None:
+        if not self.promise:  # a first one there must be
+            raise_promise(self, epoch, then)
+            return
+        self.promising = epoch
+
+        def done(_: None) -> None:
+            self.promise = epoch
+            then()
+
+        self.enqueue(lambda: (perform(()), ()), done)
+
+
+def life_ignored() -> None:
+    """all disks of a host pass for the same one"""
+
+    @instead(enrolment._Desk, "_fetch")
+    def _(fetch: Any, *args: Any) -> Any:
+        record = yield from fetch(*args)
+        return msgspec.structs.replace(record, created=1) if record is not None else None
 
 
 def rolled_back_disk_accepted() -> None:
@@ -44,6 +94,37 @@ def rolled_back_disk_accepted() -> None:
     @instead(enrolment, "_is_known")
     def _(_: Any, held: Any, record: Any, found: Any) -> bool:
         return bool(held.life == record.created and found.host == held.host)
+
+
+def page_cache_is_trusted_by_members() -> None:
+    """a replica's recovery does not write the tail again"""
+
+    @instead(replica_recovery, "write_again")
+    def _(_: Any, __: Any) -> Work[None]:
+        yield SyncDir("keys")
+
+
+# Commit
+
+
+def majority_commits() -> None:
+    """most members are enough to commit, and a candidate trusts its own log alone"""
+
+    @instead(Roll, "reached")
+    def _(reached: Any, self: Any, durable: Any) -> Any:
+        reached(self, durable)
+        places = sorted([durable, *(peer.acked for peer in self.members())], reverse=True)
+        return places[len(places) // 2]
+
+    _no_longer_log_is_fetched()
+
+
+def _no_longer_log_is_fetched() -> None:
+    @instead(Candidate, "_choose")
+    def _(choose: Any, self: Any) -> None:
+        answers, self._answers = self._answers, {}
+        choose(self)
+        self._answers = answers
 
 
 def primary_commits_alone() -> None:
@@ -95,6 +176,17 @@ def outcome_assumed_done() -> None:
         settled(self, number, Outcome.DONE if outcome is Outcome.UNKNOWN else outcome)
 
 
+def outcome_assumed_void() -> None:
+    """a compare-and-swap whose outcome is unknown is taken not to have happened"""
+
+    @instead(Proposal, "_settled")
+    def _(settled: Any, self: Any, number: Any, outcome: Any) -> None:
+        if outcome is Outcome.UNKNOWN and not self._is_over:
+            self._end(self._on_void)
+        else:
+            settled(self, number, outcome)
+
+
 # Fail-over
 
 
@@ -115,6 +207,16 @@ def truncated_at_the_high_water_mark() -> None:
         self._enter(type(self.phase).REACHING)
 
 
+def candidate_levels_nobody() -> None:
+    """a candidate takes who promised for who has its log"""
+
+    @instead(Candidate, "_advance")
+    def _(advance: Any, self: Any) -> None:
+        if self.is_sure:
+            self._level.update({member.host: member for member in self._others if member.host in self._answers})
+        advance(self)
+
+
 def candidate_serves_early() -> None:
     """a candidate serves before its compare-and-swap is certain"""
 
@@ -124,6 +226,14 @@ def candidate_serves_early() -> None:
         self._proposal._end(self._proposal._on_done)
 
 
+def members_apply_early() -> None:
+    """members apply what they receive, committed or not"""
+
+    @instead(ReplicaLog, "commit")
+    def _(commit: Any, self: Any, _: Any) -> None:
+        commit(self, self.end.lsn)
+
+
 def snapshots_of_members_pass_commit() -> None:
     """index files and snapshots may cover what is not committed"""
 
@@ -131,6 +241,24 @@ def snapshots_of_members_pass_commit() -> None:
     def _(_: Any, self: Any) -> Lsn:
         sealed = [each.last for each in self.segments if each is not self._active]
         return max(sealed, default=Lsn(0))
+
+
+def suffix_kept() -> None:
+    """a member whose log goes beyond the primary's keeps it, and says that it has the primary's"""
+
+    @instead(Standby, "append")
+    def _(append: Any, self: Any, sender: Any, message: Any) -> None:
+        if message.before < self.log.end and not message.data:
+            self._meet(sender)
+            self._is_matched = True
+            place = message.before
+            self._station.send(sender, Ack(self._station.promise, self._station.me.life, place))
+            return
+        append(self, sender, message)
+
+    @instead(Standby, "cut")
+    def _(_: Any, self: Any, sender: Any, __: Any) -> None:
+        self._meet(sender)
 
 
 def dedup_forgotten_at_fail_over() -> None:
@@ -152,14 +280,6 @@ def requests_forgotten_at_fail_over() -> None:
     _at_take_over(forget)
 
 
-def fifo_lease_not_replicated() -> None:
-    """the reply to a FIFO receive waits for the primary's disk only"""
-
-    @instead(Primary, "_is_local")
-    def _(is_local: Any, self: Any, command: Any) -> bool:
-        return isinstance(command, Receive) or is_local(self, command)
-
-
 def time_of_another_clock() -> None:
     """a new primary takes its own clock for cluster time"""
 
@@ -176,22 +296,62 @@ def _at_take_over(change: Callable[[Any], None]) -> None:
         change(self.primary.shard)
 
 
+# Replies
+
+
+def fifo_lease_not_replicated() -> None:
+    """the reply to a FIFO receive waits for the primary's disk only"""
+
+    @instead(Primary, "_is_local")
+    def _(is_local: Any, self: Any, command: Any) -> bool:
+        return isinstance(command, Receive) or is_local(self, command)
+
+
+def delete_answered_before_commit() -> None:
+    """the reply to a delete waits for the primary's disk only"""
+
+    @instead(Primary, "_decide")
+    def _(decide: Any, self: Any, command: Any, token: Any, wait_s: int) -> None:
+        decide(self, command, token, wait_s)
+        if isinstance(command, Delete) and self._bound and self._bound[-1][1] is token:
+            self._bound_local.append(self._bound.pop())
+
+
+def lonely_primary_hands_out() -> None:
+    """a primary that does not hear its members goes on handing out"""
+
+    @instead(Roll, "is_sure")
+    def _(*_: Any) -> bool:
+        return True
+
+
 WEAKENINGS: Final[dict[str, Callable[[], None]]] = {
     function.__name__.replace("_", "-"): function
     for function in (
         acknowledged_before_fsync,
+        no_fencing,
+        promise_not_persisted,
+        life_ignored,
+        majority_commits,
         truncated_at_the_high_water_mark,
         learners_lag_is_ignored,
         outcome_assumed_done,
         frames_go_on_while_members_change,
-        candidate_serves_early,
         snapshots_of_members_pass_commit,
+        outcome_assumed_void,
         rolled_back_disk_accepted,
+        page_cache_is_trusted_by_members,
         primary_commits_alone,
         too_few_members_serve,
+        candidate_levels_nobody,
+        candidate_serves_early,
+        members_apply_early,
+        suffix_kept,
         dedup_forgotten_at_fail_over,
         requests_forgotten_at_fail_over,
-        fifo_lease_not_replicated,
         time_of_another_clock,
+        fifo_lease_not_replicated,
+        delete_answered_before_commit,
+        lonely_primary_hands_out,
     )
 }

@@ -1,0 +1,96 @@
+"""What replicas say and what they have made of their logs, against the platters.
+
+    I4   an acknowledgement, or the answer to a fence, is of the epoch that stands in the promise file of this disk
+    I21  the live state of every replica is what the snapshot and the log on its own disk lead to; and followers have
+         applied nothing that is not committed, for `apply` has no undo
+
+The live state is the one thing here that is the replica's own. Everything it is compared with is read from disks.
+"""
+
+from typing import TYPE_CHECKING, Final
+
+from holdfast.core.errors import CorruptLog
+from holdfast.core.replica import Replica
+from holdfast.core.replica_log import ReplicaLog
+from holdfast.core.replica_message import Ack, Fenced, Message
+from holdfast.core.segment import parse_stem
+from holdfast.core.shard import Shard
+from tests.sim import replayed
+from tests.sim.log import promised_epoch
+from tests.sim.world import MS, SECOND, Violation
+
+if TYPE_CHECKING:
+    from tests.sim.cluster.checkers import ClusterCheckers
+    from tests.sim.cluster.seat import Seat
+
+COMPARE_EVERY: Final = 9 * SECOND  # live state against disk, per seat
+LOOK_EVERY: Final = 100 * MS  # at what a follower has applied
+
+
+class Replicas:
+    def __init__(self, checkers: "ClusterCheckers") -> None:
+        self._checkers = checkers
+        self._tally = checkers.tally
+        self._compare_at: dict[tuple[str, int], int] = {}
+        self._look_at: dict[tuple[str, int], int] = {}
+
+    # Messages
+
+    def sends(self, seat: "Seat", message: Message) -> None:
+        if not isinstance(message, Ack | Fenced):
+            return
+        file = seat.host.disk.solid_names[f"{seat.shard}/"].get("promise")
+        promised = promised_epoch(file.solid) if file is not None else 0
+        if message.epoch != promised:
+            where = f"{seat.host.name} answers for shard {seat.shard} in epoch {message.epoch}"
+            self._tally.check("I4", False, f"{where}, and has promised {promised}")
+        self._tally.counts["I4"] += 1
+
+    # States
+
+    def stepped(self, seat: "Seat", replica: Replica) -> None:
+        """After every step: now and then a look, when live state and disk can be compared."""
+        key, now = (str(seat.host.name), int(seat.shard)), seat.world.now
+        if now < self._look_at.get(key, 0) or replica.is_copying:
+            return
+        archive = replica.log.archive
+        if isinstance(archive, ReplicaLog):
+            self._look_at[key] = now + LOOK_EVERY
+            self._check_applied(seat, archive)
+        if now >= self._compare_at.get(key, 0) and not seat.host.disk.flips:
+            live = _settled_state(replica, archive)
+            if live is not None:
+                self._compare_at[key] = now + COMPARE_EVERY
+                self._compare(seat, live)
+
+    def _check_applied(self, seat: "Seat", log: ReplicaLog) -> None:
+        place = log.base
+        if place.stem:
+            epoch, lsn = parse_stem(place.stem)[0], place.lsn
+            is_committed = self._checkers.is_committed(seat.shard, (epoch, lsn))
+            text = f"{seat.host.name} applied lsn {lsn} of epoch {epoch} of shard {seat.shard}, which is not committed"
+            self._tally.check("I21", is_committed, text)
+
+    def _compare(self, seat: "Seat", live: Shard) -> None:
+        where = f"{seat.host.name} shard {seat.shard} at lsn {live.lsn}"
+        try:
+            other = replayed.state(seat.host.disk, seat.shard, upto=live.lsn)
+        except CorruptLog as problem:
+            raise Violation("I21", f"{where}: snapshot and log cannot be replayed: {problem}") from problem
+        assert other is not None
+        self._tally.check("I21", other.lsn == live.lsn, f"{where}: the disk is at lsn {other.lsn}")
+        if other.now != live.now or other.epoch != live.epoch:
+            other.begin(live.epoch, live.now, live.wall)
+        other.wall = live.wall
+        difference = replayed.difference(live, other)
+        self._tally.check("I21", not difference, f"{where}: live state and disk differ: {difference}")
+
+
+def _settled_state(replica: Replica, archive: object) -> Shard | None:
+    """None: a leader has decided what is not written yet."""
+    if isinstance(archive, ReplicaLog):
+        return archive.state
+    primary = replica.primary
+    assert primary is not None, "who does not lead has a log that follows"
+    journal = primary.journal
+    return primary.shard if journal.appended == journal.durable else None
