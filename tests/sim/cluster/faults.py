@@ -41,6 +41,7 @@ class ClusterFaults:
             (plan.flip_s, self._flip),
             (plan.isolate_s, self._isolate),
             (plan.one_way_s, self._one_way),
+            (plan.estrange_s, self._estrange),
             (plan.split_s, self._split),
             (plan.flicker_s, self._flicker),
             (plan.store_away_s, self._store_away),
@@ -70,8 +71,9 @@ class ClusterFaults:
             node.lose_power(self._world.between(10 * MS, 900 * MS), "with all others")
 
     def _pause(self) -> None:
-        """Often longer than any lease of the store."""
-        self._any().pause(self._world.rng.choice((50 * MS, 600 * MS, 3 * SECOND, 14 * SECOND)))
+        """Often longer than any lease of the store; often just so long that it wakes up while another takes over."""
+        middle = self._world.between(900 * MS, 2 * SECOND)
+        self._any().pause(self._world.rng.choice((50 * MS, 600 * MS, middle, middle, 3 * SECOND, 14 * SECOND)))
 
     def _jump(self) -> None:
         hours = self._world.rng.choice((-30, -1, 1, 30))
@@ -139,6 +141,14 @@ class ClusterFaults:
         others = self._cluster.everybody
         links = around(node.name, others, is_out=is_out, is_in=not is_out)
         self._cluster.wire.cut_for(links, self._length())
+
+    def _estrange(self) -> None:
+        """A primary from all other hosts, while front-ends and the store reach it: it goes on, and has to be cut back."""
+        record = self._cluster.record(self._world.rng.choice(self._cluster.shards))
+        if record is not None:
+            self._world.fault("primary cut off from hosts", record.primary)
+            others = [str(node.name) for node in self._cluster.nodes if node.name != record.primary]
+            self._cluster.wire.cut_for(between([record.primary], others), self._world.between(300 * MS, 4 * SECOND))
 
     def _split(self) -> None:
         names = [str(node.name) for node in self._cluster.nodes]

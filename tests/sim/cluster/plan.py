@@ -29,6 +29,7 @@ class ClusterPlan(Plan, frozen=True, kw_only=True):
     slow_disk_s: float = 0
     isolate_s: float = 0  # one host from everybody
     one_way_s: float = 0  # one host, one direction
+    estrange_s: float = 0  # a primary from all other hosts, and not from front-ends
     split_s: float = 0  # the hosts in two parts
     flicker_s: float = 0  # one link, shortly
     store_away_s: float = 0
@@ -105,6 +106,7 @@ EVENTS: Final[dict[str, tuple[float, ...]]] = {  # mean time between them in sec
     "flip_s": (6, 15),
     "isolate_s": (6, 15),
     "one_way_s": (6, 15),
+    "estrange_s": (3, 8),
     "split_s": (8, 20),
     "flicker_s": (1, 4),
     "store_away_s": (10, 20),
@@ -138,6 +140,7 @@ ROUGH: Final[tuple[dict[str, float], ...]] = (
     {"down_s": 5, "isolate_s": 4, "store_cut_s": 4},
     {"pause_s": 3, "split_s": 5, "one_way_s": 5, "blackout_s": 6},
     {"wipe_s": 3, "roll_back_s": 3, "kill_s": 3, "flicker_s": 1},
+    {"estrange_s": 2.5, "power_s": 6, "store_cut_s": 6},
 )
 
 
@@ -150,8 +153,8 @@ def rough(seed: int) -> ClusterPlan:
         seconds=12,
         limits=_limits(Random(f"rough {seed}")),
         snapshot_every=1,
-        store=store if seed % 8 >= 4 else StoreWeather(latency_us=5 * MS),
-        **ROUGH[seed % 4],  # type: ignore[arg-type]
+        store=store if seed // len(ROUGH) % 2 else StoreWeather(latency_us=5 * MS),
+        **ROUGH[seed % len(ROUGH)],  # type: ignore[arg-type]
     )
 
 
