@@ -6,12 +6,14 @@ from holdfast.core import command as c
 from holdfast.core.cluster import HostId
 from holdfast.core.damaged import Damaged
 from holdfast.core.errors import CorruptLog, NotPrimary, OutcomeUnknown, Overloaded
+from holdfast.core.files import Create, Rename, Sync, Write
 from holdfast.core.heartbeat import Role
 from holdfast.core.limits import HELD_MAX
+from holdfast.core.promise import encode_promise
 from holdfast.core.replica_message import Append, Chunk, Message, Pull, Restart
 from holdfast.core.segment import SECTOR
 from holdfast.core.station import Assigned, Done, Heard, NoticeKind
-from holdfast.core.types import Instant, WallMs
+from holdfast.core.types import Epoch, Instant, WallMs
 from tests.core.replica_cluster import LANE, SHARD, Cluster, Letter, serving
 from tests.core.test_reconfiguration import drain_and_forget, names
 
@@ -200,6 +202,23 @@ def test_a_torn_tail_needs_the_word_of_another_member() -> None:
     cluster.run(3000)
     assert cluster.leaders() == ["b"]
     assert cluster.lsns("b") == before + 1
+
+
+def test_a_promise_that_is_only_in_the_page_cache_is_made_durable_before_it_is_answered_for() -> None:
+    cluster = serving()
+    node = cluster.nodes["c"]
+    promise = encode_promise(Epoch(7), b"c")
+    for operation in (
+        Create("promise.tmp"),
+        Write("promise.tmp", 0, promise),
+        Sync("promise.tmp"),
+        Rename("promise.tmp", "promise"),
+    ):
+        node.disk.do(operation)
+    node.replica = None  # killed before the folder was synced
+    cluster.start("c")
+    cluster.crash("c")
+    assert node.disk.get("promise") == promise
 
 
 def test_a_segment_that_was_torn_behind_its_header_is_received_again() -> None:

@@ -2,7 +2,8 @@
 
     leftovers away ▶ promise read ▶ snapshot ▶ log replayed ▶ torn tail cut ▶ tail written again ▶ follow
 
-- The promise is read and not raised: epochs come from the shard's record in the store.
+- The promise is read and not raised: epochs come from the shard's record in the store. It is made durable once more:
+  what the page cache shows need not be on the disk, and is about to be answered for.
 - Only what the log itself declares committed is applied. The rest is the tail: it waits for a primary to say what has
   become of it, and may be cut off.
 
@@ -16,7 +17,7 @@ Laws
 from typing import Any
 
 from holdfast.core.errors import CorruptLog
-from holdfast.core.files import List, Read, Work
+from holdfast.core.files import List, Read, SyncDir, Work
 from holdfast.core.index import SegmentIndex
 from holdfast.core.limits import IDENTITY_BYTES_MAX, SEGMENT_BYTES
 from holdfast.core.promise import PROMISE, decode_promise
@@ -87,6 +88,7 @@ def read_promise(identity: bytes, *, has_log: bool) -> Work[Epoch]:
     promise, owner = decode_promise((yield Read(PROMISE, 0, IDENTITY_BYTES_MAX)))
     if owner != identity:
         raise CorruptLog("the promise file belongs to another host or disk")
+    yield SyncDir("")  # a process that died may have given the file its name without this
     return promise
 
 

@@ -143,7 +143,7 @@ class ClusterFaults:
         self._cluster.wire.cut_for(links, self._length())
 
     def _estrange(self) -> None:
-        """A primary from all other hosts, while front-ends and the store reach it: it goes on, and has to be cut back."""
+        """A primary from all other hosts, while front-ends and the store reach it: it goes on."""
         record = self._cluster.record(self._world.rng.choice(self._cluster.shards))
         if record is not None:
             self._world.fault("primary cut off from hosts", record.primary)

@@ -126,6 +126,8 @@ class Steward:
         )
 
     def _changed(self, event: Event) -> None:
+        if event.key == host_key(self.identity.host) and event.record is None and self._lease:
+            self._register()  # an older registration came late, and its lease has ended since
         self._step(Watched(event))
         self.process.changed(event.key)
 
