@@ -11,7 +11,7 @@ from typing import Any
 
 from typer.main import get_command
 
-from holdfast.cli.main import app
+from holdfast.cli.main import program
 
 PAGE = Path(__file__).parent.parent / "docs" / "CLI.md"
 
@@ -52,7 +52,9 @@ Completion for the shell that runs it: `holdfast --install-completion`.
 
 
 def page() -> str:
-    return "\n".join([INTRODUCTION, *(section(path, each) for path, each in commands(get_command(app), "holdfast"))])
+    return "\n".join(
+        [INTRODUCTION, *(section(path, each) for path, each in commands(get_command(program()), "holdfast"))]
+    )
 
 
 def commands(command: Any, path: str) -> Iterator[tuple[str, Any]]:

@@ -7,7 +7,7 @@ from types import ModuleType
 import pytest
 from typer.main import get_command
 
-from holdfast.cli.main import app
+from holdfast.cli.main import program
 
 ROOT = Path(__file__).parent.parent
 
@@ -28,7 +28,9 @@ def test_the_page_is_current(script: ModuleType) -> None:
 
 
 def test_every_command_has_an_example(script: ModuleType) -> None:
-    without = [path for path, each in script.commands(get_command(app), "holdfast") if path not in (each.help or "")]
+    without = [
+        path for path, each in script.commands(get_command(program()), "holdfast") if path not in (each.help or "")
+    ]
     assert without == []
 
 
@@ -39,7 +41,7 @@ WITHOUT_JSON = {"serve", "aws", "config example", "msg export"}
 def test_every_command_of_the_server_answers_in_json_when_asked(script: ModuleType) -> None:
     without = {
         path.removeprefix("holdfast ")
-        for path, each in script.commands(get_command(app), "holdfast")
+        for path, each in script.commands(get_command(program()), "holdfast")
         if not any("--json" in option.opts for option in each.params)
     }
     of_server = {path for path in without if not path.startswith(("pipeline", "usage"))}

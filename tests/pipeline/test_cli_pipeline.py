@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from holdfast.backend.host import lock_folder
+from holdfast.backend.ownership import lock_folder
 from holdfast.cli import toolbox
 from holdfast.cli.connect import Mistake
-from holdfast.cli.main import app
+from holdfast.cli.main import program
 from holdfast.ledger import lock
 from holdfast.usage.spool import Spool
 from holdfast.usage.stores import Kept
@@ -21,14 +21,19 @@ from tests.usage.test_spool import NODE, SECOND, batch, journals, requests
 
 
 def told(*words: str) -> tuple[int, str]:
-    done = CliRunner().invoke(app, ["pipeline", *words])
+    done = CliRunner().invoke(program(), ["pipeline", *words])
     return done.exit_code, done.stderr.strip()
 
 
 def test_nothing_of_the_extra_is_imported_before_a_command_needs_it() -> None:
     heavy = "{'pyspark', 'pyarrow', 'deltalake', 'jinja2', 'pandas'}"
-    program = f"import sys, holdfast.cli.main, holdfast.cli.serve; print(sorted({heavy} & set(sys.modules)))"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    script = f"""
+import sys, holdfast.cli.serve
+from holdfast.cli.main import program
+program()
+print(sorted({heavy} & set(sys.modules)))
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
 
 
@@ -119,14 +124,14 @@ def test_a_demo_does_not_write_into_another_one(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("without_java")
 def test_doctor_names_what_is_missing(tmp_path: Path) -> None:
-    done = CliRunner().invoke(app, ["pipeline", "doctor", "--data", str(tmp_path)])
+    done = CliRunner().invoke(program(), ["pipeline", "doctor", "--data", str(tmp_path)])
     assert done.exit_code == 1
     assert "Spark needs Java 17 or later" in done.stdout
     assert "usage is not there" in done.stdout
 
 
 def test_an_empty_ledger_lists_its_tables_and_has_an_empty_chain(tmp_path: Path) -> None:
-    listed = CliRunner().invoke(app, ["pipeline", "show", "--data", str(tmp_path)])
+    listed = CliRunner().invoke(program(), ["pipeline", "show", "--data", str(tmp_path)])
     assert "report.focus_cost" in listed.stdout
-    verified = CliRunner().invoke(app, ["pipeline", "audit", "verify", "--data", str(tmp_path)])
+    verified = CliRunner().invoke(program(), ["pipeline", "audit", "verify", "--data", str(tmp_path)])
     assert verified.stdout == "0 files, 0 problems; last digest none\n"

@@ -13,7 +13,7 @@ import pytest
 from botocore.exceptions import ClientError
 from typer.testing import CliRunner
 
-from holdfast.cli.main import app
+from holdfast.cli.main import program
 from holdfast.usage import places, schema, segment
 from tests.process.server import Running, running
 
@@ -129,12 +129,12 @@ def test_without_pyarrow_usage_is_kept_and_converted_later(tmp_path: Path, monke
             assert not list((data / "usage").rglob("*.parquet"))
             server.stop()
         total += client.answers
-    converted = CliRunner().invoke(app, ["usage", "convert", "--data", str(data)])
+    converted = CliRunner().invoke(program(), ["usage", "convert", "--data", str(data)])
     assert (converted.exit_code, "windows are in segments" in converted.output) == (0, True)
     assert counted(data) == total
     assert not list((data / "usage" / "journal").rglob("*.journal"))
-    assert CliRunner().invoke(app, ["usage", "convert", "--data", str(data)]).exit_code == 0
-    checked = CliRunner().invoke(app, ["usage", "check", "--data", str(data), "--json"])
+    assert CliRunner().invoke(program(), ["usage", "convert", "--data", str(data)]).exit_code == 0
+    checked = CliRunner().invoke(program(), ["usage", "check", "--data", str(data), "--json"])
     assert (checked.exit_code, json.loads(checked.output)["problems"]) == (0, [])
 
 

@@ -1,7 +1,6 @@
 """A host: its shards, their folders, and the threads under them."""
 
 import asyncio
-import fcntl
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -27,23 +26,6 @@ from holdfast.runtime.metrics import Histogram
 from holdfast.runtime.rpc import Call
 
 EXIT_DISK = 74  # EX_IOERR
-
-
-class DataFolderError(Exception):
-    """The data folder cannot be used; says what to do."""
-
-
-def lock_folder(root: Path) -> int:
-    """Keeps other processes away from this data until the descriptor is closed, that is, until this process ends."""
-    descriptor = os.open(root / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(descriptor)
-        raise DataFolderError(
-            f"{root} is in use by another holdfast process. Stop that one, or give this one a folder of its own."
-        ) from None
-    return descriptor
 
 
 def stop_now(problem: BaseException) -> NoReturn:

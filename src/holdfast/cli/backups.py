@@ -12,7 +12,7 @@ import typer
 import holdfast
 from holdfast.backend import copies
 from holdfast.backend.disk import Disk
-from holdfast.backend.host import DataFolderError, lock_folder
+from holdfast.backend.ownership import DataFolderError, lock_folder
 from holdfast.cli import connect, folder, screen
 from holdfast.core.errors import CorruptLog
 from holdfast.core.recovery import rehearse

@@ -4,7 +4,7 @@ import os
 import secrets
 from pathlib import Path
 
-from holdfast.backend.host import DataFolderError, lock_folder
+from holdfast.backend.ownership import DataFolderError, lock_folder
 from holdfast.cli import folder, rotation
 from holdfast.core.identity import ROOT
 from holdfast.metadata import old_formats

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from holdfast.backend.host import DataFolderError, lock_folder
+from holdfast.backend.ownership import DataFolderError, lock_folder
 from holdfast.cli import folder, rotation
 from holdfast.core.identity import DAY_S, ROOT, Key
 from holdfast.metadata.identities import Credentials

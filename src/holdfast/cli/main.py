@@ -1,50 +1,61 @@
-"""`holdfast`: the program."""
+"""`holdfast`: the program.
 
-from typing import Annotated
+A command imports its own modules and no others: who lists queues should not wait for a server to be imported.
+"""
+
+import sys
+from importlib import import_module
+from typing import Annotated, Any
 
 import typer
 
 import holdfast
-from holdfast.cli import (
-    accounts,
-    aws,
-    backups,
-    bench,
-    configs,
-    dead_letters,
-    doctor,
-    env,
-    flags,
-    keys,
-    pipeline,
-    queues,
-    transfer,
-    usage,
-    users,
-)
 
-app = typer.Typer(
-    pretty_exceptions_enable=False,
-    help="A durable message queue that speaks Amazon SQS.",
-    no_args_is_help=True,
-)
-app.add_typer(queues.app, name="queue")
-app.add_typer(transfer.app, name="msg")
-app.add_typer(dead_letters.app, name="dlq")
-app.add_typer(accounts.app, name="account")
-app.add_typer(keys.app, name="key")
-app.add_typer(users.app, name="user")
-app.add_typer(configs.app, name="config")
-app.add_typer(usage.app, name="usage")
-app.add_typer(pipeline.app, name="pipeline")
-app.command()(flags.serve)
-app.command()(env.env)
-app.command(context_settings=aws.PASS_ON)(aws.aws)
-app.command()(doctor.doctor)
-app.command()(backups.backup)
-app.command()(backups.restore)
-app.command("scrub")(backups.scrub_data)
-app.command()(bench.bench)
+GROUPS = {  # name -> the module in holdfast.cli whose `app` it is
+    "queue": "queues",
+    "msg": "transfer",
+    "dlq": "dead_letters",
+    "account": "accounts",
+    "key": "keys",
+    "user": "users",
+    "config": "configs",
+    "usage": "usage",
+    "pipeline": "pipeline",
+}
+COMMANDS = {  # name -> module and function
+    "serve": ("flags", "serve"),
+    "env": ("env", "env"),
+    "aws": ("aws", "aws"),
+    "doctor": ("doctor", "doctor"),
+    "backup": ("backups", "backup"),
+    "restore": ("backups", "restore"),
+    "scrub": ("backups", "scrub_data"),
+    "bench": ("bench", "bench"),
+}
+
+
+def program(asked: str = "") -> typer.Typer:
+    """With the command that is asked for; with all of them if that is none, for help, completion and mistakes."""
+    app = typer.Typer(
+        pretty_exceptions_enable=False,
+        help="A durable message queue that speaks Amazon SQS.",
+        no_args_is_help=True,
+    )
+    app.callback()(options)
+    is_known = asked in GROUPS or asked in COMMANDS
+    for name, module in GROUPS.items():
+        if name == asked or not is_known:
+            app.add_typer(_module(module).app, name=name)
+    for name, (module, function) in COMMANDS.items():
+        if name == asked or not is_known:
+            found = _module(module)
+            settings = getattr(found, "PASS_ON", None)  # of a command that takes another program's arguments
+            app.command(name, context_settings=settings)(getattr(found, function))
+    return app
+
+
+def _module(name: str) -> Any:
+    return import_module(f"holdfast.cli.{name}")
 
 
 def _show_version(is_asked: bool) -> None:
@@ -53,7 +64,6 @@ def _show_version(is_asked: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def options(
     version: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
@@ -63,4 +73,5 @@ def options(
 
 
 def main() -> None:
-    app(prog_name="holdfast")  # also when it was started as python -m holdfast
+    asked = next((each for each in sys.argv[1:] if not each.startswith("-")), "")
+    program(asked)(prog_name="holdfast")  # also when it was started as python -m holdfast

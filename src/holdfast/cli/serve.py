@@ -19,7 +19,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from holdfast.backend.host import DataFolderError, Host, stop_now
+from holdfast.backend.host import Host, stop_now
+from holdfast.backend.ownership import DataFolderError
 from holdfast.cli import env
 from holdfast.cli.admin import admin_port, admin_sources
 from holdfast.cli.announcement import Announcement, url

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from holdfast.backend.host import DataFolderError, lock_folder
+from holdfast.backend.ownership import DataFolderError, lock_folder
 from holdfast.cli import connect, folder, screen
 from holdfast.usage import convert as conversion
 from holdfast.usage import places, schema

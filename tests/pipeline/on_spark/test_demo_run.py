@@ -16,7 +16,7 @@ import pytest
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
-from holdfast.cli.main import app
+from holdfast.cli.main import program
 from holdfast.ledger import tables
 from holdfast.ledger.store import TableStore
 from holdfast.pipeline import rates
@@ -38,7 +38,7 @@ class Ran(NamedTuple):
 
 
 def pipeline(*words: str) -> Ran:
-    done = CliRunner().invoke(app, ["pipeline", *words])
+    done = CliRunner().invoke(program(), ["pipeline", *words])
     return Ran(done.exit_code, done.stdout, done.stderr)
 
 
