@@ -37,6 +37,7 @@ def cost(account: str, hour: int, *, units: int, price: str, sqs: str) -> dict[s
         "ListUnitPrice": Decimal(price),
         "BilledCost": units * Decimal(price),
         "x_SqsEquivalentCost": Decimal(sqs),
+        "Tags": {"team": "billing"} if account == "B" else {},
     }
 
 
@@ -269,6 +270,13 @@ def test_accounts_go_by_their_names_on_the_page_and_by_their_numbers_in_the_file
     assert "the shop" in cells
     written = dict(render.files(tables))
     assert '"account": "A"' in written["queue_flow.json"]
+
+
+def test_costs_are_shown_by_tag() -> None:
+    cells = read(page(TABLES)).cells
+    line = cells.index("team")
+    assert cells[line : line + 5] == ["team", "billing", "2,000,000", "0", "$1.00"]
+    assert "without a tag" in cells
 
 
 def test_who_gave_dead_letters_back_is_said() -> None:

@@ -10,6 +10,7 @@ Laws:
 import datetime
 import itertools
 import tomllib
+from collections.abc import Mapping
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -178,6 +179,14 @@ def cost(card: Card, sku: str, *, at: datetime.datetime, low: int, high: int) ->
     first, last = min(low, high), max(low, high)
     total = sum((max(0, min(last, step.high) - max(first, step.low)) * step.price for step in valid), Decimal(0))
     return total if low <= high else -total
+
+
+def require(rates: Rates, first: Mapping[str, datetime.datetime]) -> None:
+    """That every sku has a price from when it is used first, on both cards."""
+    for sku, at in first.items():
+        for card in (rates.own, rates.sqs):
+            if not any(rate.sku == sku and _midnight(rate.valid_from) <= at for rate in card.rates):
+                raise RatesError(missing(sku, at))
 
 
 def missing(sku: str, at: datetime.datetime) -> str:

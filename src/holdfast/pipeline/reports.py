@@ -30,6 +30,7 @@ from holdfast.ledger.files import FileWriter
 from holdfast.ledger.store import Snapshot, TableStore
 from holdfast.ledger.tables import Table
 from holdfast.pipeline import digests, rollup
+from holdfast.pipeline import rates as rate_files
 from holdfast.pipeline.close import moment
 from holdfast.pipeline.digests import Entry, Event
 from holdfast.pipeline.job import Job, translate
@@ -233,10 +234,18 @@ def _price(job: Job, terms: Terms) -> Numbers:
     if months:
         seen, billing = job.look(reports.FOCUS_COST), job.look(tables.BILLING_USAGE)
         hours = [hour for hour in billing.rows_by() if month_of(hour) in months]
+        rate_files.require(terms.rates, _first_used(job.store, hours))
         made = focus.costs(job.read(billing, hours), rates=terms.rates, region=terms.region, run_id=job.run_id)
         numbers = {**{MONTH + _name(month): rows for month, rows in months.items()}, RATES: rates_number(terms.rates)}
         _commit(job, made, seen, transactions=numbers, replace=months, rows_max=2 * sum(months.values()))
     return months
+
+
+def _first_used(store: TableStore, hours: Iterable[int]) -> dict[str, datetime.datetime]:
+    """By sku. What has no price is found before Spark prices it, where the error names what to do."""
+    seen = store.snapshot(tables.BILLING_USAGE)
+    used = store.read(seen, columns=["sku", "start"], by_us=hours).group_by("sku").aggregate([("start", "min")])
+    return {row["sku"]: row["start_min"] for row in used.to_pylist()}
 
 
 def _commit(

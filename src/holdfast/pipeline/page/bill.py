@@ -38,7 +38,8 @@ def section(tables: Tables) -> Section:
         value=lambda row: float(row[COST]),
         say=lambda value: words.money(Decimal(value).quantize(Decimal("0.0001")).normalize()),
     )
-    grids = [_accounts(rows), *([_corrections(tables)] if _has_corrections(tables) else [])]
+    tagged = [_by_tag(rows)] if any(row["Tags"] for row in rows) else []
+    grids = [_accounts(rows), *tagged, *([_corrections(tables)] if _has_corrections(tables) else [])]
     return Section("bill", "Bill", lead, [figure] if rows else [], grids)
 
 
@@ -53,6 +54,21 @@ def _accounts(rows: Sequence[Row]) -> Grid:
         lines.append([parts.text("all"), parts.text(""), parts.text(""), *_amounts(rows)])
     headings = ["account", "number", "sku", ">units", ">of these free", ">cost", ">at SQS"]
     return Grid("Units and cost by account", headings, lines, "No hour has closed yet.")
+
+
+def _by_tag(rows: Sequence[Row]) -> Grid:
+    """A queue with several tags is in several lines, so these do not add up to the whole."""
+    tags = sorted({pair for row in rows for pair in (row["Tags"] or {}).items()})
+    lines = [
+        [
+            parts.text(name),
+            parts.text(value),
+            *_amounts([row for row in rows if (row["Tags"] or {}).get(name) == value]),
+        ]
+        for name, value in tags
+    ]
+    lines.append([parts.text("without a tag"), parts.text(""), *_amounts([row for row in rows if not row["Tags"]])])
+    return Grid("Units and cost by tag", ["tag", "value", ">units", ">of these free", ">cost", ">at SQS"], lines)
 
 
 def _amounts(rows: Sequence[Row]) -> list[parts.Cell]:

@@ -56,9 +56,14 @@ def flow(tables: Tables) -> Section:
             ">oldest",
             ">empty receives",
         ],
-        *[">per send", "advice"],
+        *[">per send"],
     ]
-    return Section("queues", "Queues", lead, [], [Grid("Flow and advice", headings, lines)])
+    grids = [Grid("What went through them", headings, lines)]
+    advised = [(account, queue, advice(own)) for (account, queue), own in groups]
+    if any(said for _, _, said in advised):
+        shown = [[parts.text(each) for each in line] for line in advised if line[2]]
+        grids.append(Grid("What would help", ["account", "queue", "advice"], shown))
+    return Section("queues", "Queues", lead, [], grids)
 
 
 def _flow_cells(rows: Sequence[Row], slots: Slots) -> list[parts.Cell]:
@@ -76,7 +81,6 @@ def _flow_cells(rows: Sequence[Row], slots: Slots) -> list[parts.Cell]:
         parts.number(words.seconds(last["oldest_age_s"] or 0)),
         parts.number(words.percent(sums(rows, "empty_receives") / receives, 0) if receives else "–"),
         parts.number(f"{sums(rows, 'sent') / calls:.1f}" if calls else "–"),
-        parts.text(advice(rows)),
     ]
 
 

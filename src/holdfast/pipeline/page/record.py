@@ -26,7 +26,7 @@ def points(tables: Tables) -> list[Point]:
     groups = parts.grouped(tables.of(ALERTS), lambda row: (row["severity"], row["kind"], row["hour"], row["until"]))
     found = [_alert(own) for own in groups.values()]
     found += [
-        Point("warning", "now", row["action"], f"{row['account']} {row['queue']}")
+        Point("warning", "now", row["action"], _named(row))
         for row in tables.of("capacity_forecast")
         if row["status"] == "UNDER_PROVISIONED"
     ]
@@ -46,8 +46,12 @@ def _alert(rows: Sequence[Row]) -> Point:
 
 
 def _where(rows: Sequence[Row]) -> str:
-    names = sorted({f"{row['account']} {row['queue']}" for row in rows})
+    names = sorted({_named(row) for row in rows})
     return ", ".join(names[:QUEUES_NAMED]) + (f" and {len(names) - QUEUES_NAMED} more" if names[QUEUES_NAMED:] else "")
+
+
+def _named(row: Row) -> str:
+    return f"{row['account']} / {row['queue']}"
 
 
 def tile(tables: Tables) -> Tile:
