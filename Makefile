@@ -31,7 +31,7 @@ COMPILED_TESTS := tests/process/test_server.py tests/process/test_durability.py 
 	tests/compat/test_message_contract.py tests/compat/test_queue_contract.py tests/compat/test_dead_letter_contract.py
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-spark setup-compat run compile test test-compiled check fmt static unit sim sim-timed \
+.PHONY: help setup setup-spark setup-compat run compile test test-sim test-compiled check fmt static unit sim sim-timed \
 	mutants model cuts fuzz bench bench-quick bench-peers bench-core bench-pipeline pipeline-demo \
 	test-spark test-spark-full lock lock-spark
 
@@ -95,10 +95,12 @@ check: static ## everything quick: format, lint, types, imports, unit tests besi
 
 test: static setup-spark ## everything: all tests, coverage of the core, simulation, a sample of mutants
 	$(BIN)/python -m pytest -n $(TESTERS) --dist loadfile --cov
+	$(MAKE) --no-print-directory -j2 test-spark test-sim
+
+test-sim: setup
 	$(BIN)/python -m tests.sim --seconds $(SIM_SECONDS) $(addprefix --kind ,$(KIND))
 	$(BIN)/python -m tests.sim.mutants --sample $(MUTANTS)
 	$(BIN)/python -m tests.fuzz --count 100000
-	$(MAKE) --no-print-directory test-spark
 
 test-spark: setup-spark ## the pipeline's tests; without Java those on Spark are skipped, loudly
 	$(SPARK)/python -m pytest tests/pipeline
