@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 
 from bench.contender import Contender, Place
-from bench.holdfast_server import HOLDFAST
+from bench.holdfast_server import HOLDFAST, HOLDFAST_OPEN
 from bench.page import page
 from bench.peers.servers import PEERS
 from bench.processes import cores, pinned
@@ -37,7 +37,7 @@ def main() -> None:
         publish(load(options.render), options.render, is_standard=not options.quick)
         return
     scope = _scope(options)
-    contenders = [HOLDFAST, *_chosen(options.peers)]
+    contenders = [HOLDFAST, HOLDFAST_OPEN, *_chosen(options.peers)]
     file = options.output or RESULTS / ("quick.json" if options.quick or options.only else "host.json")
     folder = Path(tempfile.mkdtemp(prefix="holdfast-bench.", dir=options.folder))
     server, generator = cores()

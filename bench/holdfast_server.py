@@ -1,4 +1,4 @@
-"""Holdfast as it is served: signatures checked, every message on disk before its reply."""
+"""Holdfast as it is served: signatures checked, every message on disk before its reply; and without the former."""
 
 import secrets
 import sys
@@ -8,6 +8,7 @@ import holdfast
 from bench.contender import Contender, Place, Running
 from bench.dialects.sqs import Sqs
 from bench.processes import Served
+from bench.results import OPEN, OURS
 
 SOURCE = str(Path(holdfast.__file__).parent.parent)
 
@@ -32,4 +33,10 @@ def start(place: Place, *, data: Path | None = None, options: tuple[str, ...] = 
     return Running(served, Sqs(endpoint, key=key, secret=secret), holdfast.__version__)
 
 
-HOLDFAST = Contender("Holdfast", True, "fdatasync before the reply, signatures checked", start)
+def start_open(place: Place) -> Running:
+    """Without signatures, as its peers are; the rest is the same."""
+    return start(place, options=("--no-auth",))
+
+
+HOLDFAST = Contender(OURS, True, "fdatasync before the reply, signatures checked", start)
+HOLDFAST_OPEN = Contender(OPEN, True, "fdatasync before the reply, signatures not looked at", start_open)

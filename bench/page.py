@@ -4,7 +4,7 @@ import html
 
 from bench.plot import Axis, Bar, bars, curve, decades, from_zero
 from bench.report import Rows, circumstances, claim_rows, contender_rows, missing, ratio_rows
-from bench.results import OURS, Results
+from bench.results import OPEN, OURS, Results
 
 _STYLE = """
 :root { color-scheme: light dark; --ink: #1c2430; --soft: #667085; --paper: #fff; --line: #e3e7ee; --ours: #1668dc;
@@ -51,7 +51,7 @@ def page(results: Results) -> str:
 
 
 def _kind(results: Results, name: str) -> str:
-    return "ours" if name == OURS else "durable" if results.contenders[name].is_durable else "memory"
+    return "ours" if name in (OURS, OPEN) else "durable" if results.contenders[name].is_durable else "memory"
 
 
 def _rates(results: Results, mode: str) -> str:

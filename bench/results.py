@@ -8,6 +8,7 @@ import msgspec
 from bench.throughput import Sample
 
 OURS = "Holdfast"
+OPEN = "Holdfast open"  # without signatures, as its peers are
 GENERATOR_BOUND = 0.9  # of its core; a rate measured there is a lower bound
 
 
@@ -49,14 +50,14 @@ class Results(msgspec.Struct):
     def cpu_us(self, mode: str, name: str) -> Spread | None:
         return spread([each.cpu_us for each in self.of(mode, name)])
 
-    def ratio(self, mode: str, peer: str) -> Spread | None:
+    def ratio(self, mode: str, peer: str, *, ours: str = OURS) -> Spread | None:
         """Our rate by theirs, round by round: both met the same weather."""
-        pairs = zip(self.of(mode, OURS), self.of(mode, peer), strict=False)
+        pairs = zip(self.of(mode, ours), self.of(mode, peer), strict=False)
         return spread([ours.rate / theirs.rate for ours, theirs in pairs if theirs.messages])
 
-    def cpu_ratio(self, mode: str, peer: str) -> Spread | None:
+    def cpu_ratio(self, mode: str, peer: str, *, ours: str = OURS) -> Spread | None:
         """Their CPU per message by ours: what neighbours on the machine disturb least."""
-        pairs = zip(self.of(mode, OURS), self.of(mode, peer), strict=False)
+        pairs = zip(self.of(mode, ours), self.of(mode, peer), strict=False)
         return spread([theirs.cpu_us / ours.cpu_us for ours, theirs in pairs if theirs.messages and ours.cpu_s])
 
     def disturbance(self) -> float:

@@ -53,3 +53,11 @@ def test_the_document_names_who_was_absent() -> None:
 def test_results_come_back_from_their_file(tmp_path: Path) -> None:
     kept.save(measured(), tmp_path / "a.json")
     assert kept.load(tmp_path / "a.json") == measured()
+
+
+def test_peers_that_check_no_signatures_are_met_on_their_own_terms_as_well() -> None:
+    results = measured()
+    results.contenders[kept.OPEN] = results.contenders[kept.OURS]
+    results.samples["send"][kept.OPEN] = results.of("send", kept.OURS)[:1]
+    (found,) = [each for each in claims(results) if each.what == "send ÷ ElasticMQ, both open"]
+    assert found.value == results.of("send", kept.OURS)[0].rate / results.of("send", "ElasticMQ")[0].rate
