@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from holdfast.cli.main import app
+from holdfast.cli.main import program
 from holdfast.ledger import lock, tables
 from holdfast.ledger.errors import BadFile, Conflict, LedgerError, Unbalanced
 from holdfast.ledger.positions import from_transactions
@@ -33,7 +33,9 @@ def emitter(tmp_path: Path) -> Emitter:
 
 
 def once(emitter: Emitter) -> tuple[int, str]:
-    done = CliRunner().invoke(app, ["pipeline", "once", "--no-reports", "--data", str(emitter.root.parent)])
+    done = CliRunner().invoke(
+        program("pipeline"), ["pipeline", "once", "--no-reports", "--data", str(emitter.root.parent)]
+    )
     return done.exit_code, done.stderr.strip()
 
 
