@@ -238,13 +238,13 @@ def test_a_learner_whose_log_is_too_old_starts_over_with_a_copy() -> None:
     assert primary.journal.segments[0].first > 1
 
 
-def drain_and_forget(cluster: Cluster) -> None:
+def drain_and_forget(cluster: Cluster, leader: str = "a") -> None:
     """Everything is consumed, snapshots are made, and the segments below them go."""
-    node, primary = cluster.nodes["a"], cluster.replica("a").primary
+    node, primary = cluster.nodes[leader], cluster.replica(leader).primary
     assert primary is not None
     for _ in range(3):
         for number in range(60):
-            consume(cluster, f"message {number} " + "x" * 100)
+            consume(cluster, f"message {number} " + "x" * 100, leader)
         advanced = node.disk.run(advance_snapshot(SHARD, primary.journal.sealed_upto(), machine=Shard))
     assert advanced is not None
     older = sorted(node.disk.run(list_snapshots()))[-2]
@@ -254,14 +254,14 @@ def drain_and_forget(cluster: Cluster) -> None:
     node.disk.run(remove_old(Advanced(advanced.lsn, (), stems)))
 
 
-def consume(cluster: Cluster, text: str) -> None:
-    cluster.send("a", text)
+def consume(cluster: Cluster, text: str, leader: str) -> None:
+    cluster.send(leader, text)
     cluster.settle()
-    received = cluster.submit("a", c.Receive(LANE))
+    received = cluster.submit(leader, c.Receive(LANE))
     cluster.settle()
     (delivered,) = cluster.answer_of(received).messages
     header = delivered.header
-    cluster.submit("a", c.Delete(LANE, Receipt(LANE, header.seq, header.epoch, header.lsn, delivered.number)))
+    cluster.submit(leader, c.Delete(LANE, Receipt(LANE, header.seq, header.epoch, header.lsn, delivered.number)))
     cluster.settle()
 
 

@@ -197,8 +197,9 @@ class Primary:
         return bool(self.shard.asynchronous) and self.is_async(command)
 
     def is_async(self, command: Command) -> bool:
-        """Of a lane with members that its replies do not wait for."""
-        return self.journal.is_replicated and getattr(command, "lane", None) in self.shard.asynchronous
+        """Of a lane with members that its replies do not wait for. They know it: or a loss would go unnoticed."""
+        since = self.shard.asynchronous.get(getattr(command, "lane", LaneId(0)))
+        return since is not None and self.journal.is_replicated and since <= self.journal.committed
 
     def _handed_out(self, command: Command) -> Lsn:
         """Messages up to here may be."""

@@ -52,7 +52,7 @@ class Replicated:
         self.stirred: dict[LaneId, None] = {}  # watched lanes where something may have become visible
         self.chores: dict[LaneId, None] = {}  # lanes that Tick has to look at
         self.windowed: dict[LaneId, None] = {}  # lanes that hold headers in memory, oldest use first
-        self.asynchronous: dict[LaneId, None] = {}  # lanes whose replies do not wait for the members
+        self.asynchronous: dict[LaneId, Lsn] = {}  # lanes whose replies do not wait for members; since when
         self._alarms: list[tuple[Instant, LaneId]] = []
         self._config = LaneConfig()
         self._effects: dict[type, Callable[[Any], None]] = {
@@ -273,7 +273,7 @@ class Replicated:
 
     def note_mode(self, lane: Lane) -> None:
         if lane.config.is_async:
-            self.asynchronous[lane.lane] = None
+            self.asynchronous.setdefault(lane.lane, self.lsn)
         else:
             self.asynchronous.pop(lane.lane, None)
 

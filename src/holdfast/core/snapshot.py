@@ -27,6 +27,7 @@ from holdfast.core.errors import CorruptLog
 from holdfast.core.files import Create, List, Read, Rename, Sync, SyncDir, Work, Write
 from holdfast.core.limits import READ_BYTES, STRETCH_BITS
 from holdfast.core.replay import Replay, S, from_snapshot
+from holdfast.core.segment import STEM_CHARS
 from holdfast.core.segment_files import Segment, list_segments, remove_files
 from holdfast.core.types import Epoch, Instant, Lsn, ShardId
 
@@ -151,11 +152,13 @@ def removable(segments: list[Segment], *, older: Lsn, live: dict[int, int]) -> t
 
 
 def remove_old(advanced: Advanced) -> Work[None]:
-    """Snapshots first: one without its segments would be found useless only when it is needed."""
+    """Snapshots first: one without its segments would be found useless only when it is needed. Keys of what lies in
+    quarantine/ stay: it can be read with them only."""
+    torn = [name[:STEM_CHARS] for name in (yield List("quarantine"))]
     yield from remove_files("snapshots", [f"{lsn:016x}.snap" for lsn in advanced.snapshots])
     yield from remove_files("segments", [f"{stem}.log" for stem in advanced.stems])
     yield from remove_files("index", [f"{stem}.idx" for stem in advanced.stems])
-    yield from remove_files("keys", [f"{stem}.key" for stem in advanced.stems])
+    yield from remove_files("keys", [f"{stem}.key" for stem in advanced.stems if stem not in torn])
 
 
 def _read(path: str) -> Work[bytes]:

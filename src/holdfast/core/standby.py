@@ -131,7 +131,7 @@ class Standby:
         if place is None:
             self.pull(sender, is_lost=True)
             return
-        self._note_loss(place)
+        self._note_loss(place.lsn)
         self._is_cutting, self._is_matched = True, False
 
         def begin() -> tuple[Work[None], tuple[Post, ...]]:
@@ -143,20 +143,29 @@ class Standby:
 
         self._station.enqueue(begin, done)
 
-    def _note_loss(self, place: Place) -> None:
+    def _note_loss(self, after: Lsn) -> None:
         """Nobody was told of what is cut off, except by asynchronous queues: those get to know what it was."""
         station, end = self._station, self.log.end
-        lost = f"lsn {place.lsn + 1}–{end.lsn} were never committed and are in quarantine"
-        station.notice(NoticeKind.TRUNCATED, lost, first=place.lsn + 1, last=end.lsn)
-        if self.log.has_async and end.lsn > place.lsn:
-            loss = LossRecord(self.log.epoch, place.lsn, last=end.lsn)
+        lost = f"lsn {after + 1}–{end.lsn} were never committed and go into quarantine"
+        station.notice(NoticeKind.TRUNCATED, lost, first=after + 1, last=end.lsn)
+        if self.log.has_async and end.lsn > after:
+            loss = LossRecord(self.log.epoch, after, last=end.lsn)
             note = Put(loss_key(station.shard, loss.epoch, station.me.host), encode(loss))
             station.transact(Transaction((), (note,)), lambda _: None)
 
     def restart(self, sender: HostId, message: Restart) -> None:
         self._meet(sender)
         if message.end == self.log.end and self.is_settled and self.catch_up is None:
+            sealed = self._sealed()
+            if sealed is not None and self.log.end.lsn > sealed:
+                self._note_loss(sealed)
             self.catch_up = CatchUp(self._station, sender, message)
+
+    def _sealed(self) -> Lsn | None:
+        """Where the epoch that this log ends in was sealed. None: the record does not say any more."""
+        record, epoch = self._station.record, self.log.epoch
+        ranges = record.ranges if record is not None else ()
+        return next((each.end for each in ranges if each.epoch == epoch), None)
 
     def chunk(self, sender: HostId, message: Chunk) -> None:
         self._meet(sender)
