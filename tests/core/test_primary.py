@@ -6,7 +6,7 @@ import pytest
 
 from holdfast.core import command as c
 from holdfast.core.command import Delivery, Need
-from holdfast.core.errors import NoRoom, OverLimit, QueueDoesNotExist
+from holdfast.core.errors import NoRoom, OverLimit, Overloaded, QueueDoesNotExist
 from holdfast.core.journal import Journal
 from holdfast.core.limits import SECOND
 from holdfast.core.poll import Polls, Waiter
@@ -177,9 +177,19 @@ def test_compaction_may_use_the_reserve_that_sends_may_not() -> None:
     answers = dict(lead.sync())
     assert isinstance(answers["compact"], c.Done)
     assert isinstance(answers["send"], NoRoom)
-    lead.log.is_used_up = True
+    lead.log.is_used_up = True  # and full, still
     lead.ask(c.Compact(found), "again")
     assert isinstance(dict(lead.sync())["again"], NoRoom)
+
+
+def test_a_disk_that_is_only_slow_to_give_the_next_segment_is_not_called_full() -> None:
+    lead = Lead()
+    lead.log.is_between = True
+    lead.send(b"a")
+    assert isinstance(dict(lead.sync())["send"], Overloaded)
+    lead.log.is_between = False
+    lead.send(b"b")
+    assert isinstance(dict(lead.sync())["send"], c.Accepted)
 
 
 # --- those who wait -----------------------------------------------------------------------------------

@@ -35,7 +35,8 @@ class MemoryLog:
         self.next_lsn = Lsn(1)
         self.durable = Lsn(0)
         self.is_full = False
-        self.is_used_up = False
+        self.is_used_up = False  # even the reserve
+        self.is_between = False  # the next segment is being made
         self._wall = WallMs(0)
         self._open: Frame | None = None
         self._under_way: Lsn | None = None
@@ -91,7 +92,7 @@ class MemoryLog:
         self.durable, self._under_way = self._under_way, None
 
     def has_room(self, _: int) -> bool:
-        return not (self.is_full or self.is_used_up)
+        return not (self.is_full or self.is_between)
 
     def is_exhausted(self, _: int = 0) -> bool:
         return self.is_used_up

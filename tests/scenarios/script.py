@@ -324,7 +324,7 @@ class Script:
         shards = [ShardId(words.number("shard"))] if words.has("shard") else list(self.world.nodes)
         self.world.stopped = set(shards if words.plain == ["stops"] else [])
         for node in self.world.nodes.values():
-            node.log.is_full = words.plain == ["full"]
+            node.log.is_full = words.plain in (["full"], ["used", "up"])
             node.log.is_used_up = words.plain == ["used", "up"]
         self.world.settle()
         return self.collect()

@@ -85,7 +85,7 @@ class Journal(Archive):
         self._spare: tuple[int, Cipher, bytes] | None = None
         self._spare_number = 0
         self._is_preparing = False
-        self._is_full = False  # the last try to make a spare has failed
+        self.is_full = False  # the last try to make a spare has failed
         self._renames: dict[str, int] = {}  # stem of a segment not yet written -> its number as a spare
         # the open frame
         self._start = 0
@@ -299,7 +299,7 @@ class Journal(Archive):
     @property
     def is_waiting(self) -> bool:
         """For the spare that becomes the first segment of an epoch: nothing can be taken for this short time."""
-        return self._active is None and self._spare is None and not self._is_full
+        return self._active is None and self._spare is None and not self.is_full
 
     def wants_spare(self) -> bool:
         return self._spare is None and not self._is_preparing
@@ -314,6 +314,6 @@ class Journal(Archive):
     def end_spare(self, cipher: Cipher | None, key: bytes = b"") -> None:
         """None: it could not be made; `wants_spare` asks again. `key`: as it stands in its file, for the members."""
         self._is_preparing = False
-        self._is_full = cipher is None
+        self.is_full = cipher is None
         if cipher is not None:
             self._spare = (self._spare_number, cipher, key)

@@ -186,7 +186,7 @@ class Primary:
         else:
             has_room = not self.journal.is_exhausted()
         if not has_room:
-            raise NoRoom
+            raise NoRoom if self.journal.is_full else Overloaded  # else the next segment is being made
 
     def _is_local(self, command: Command) -> bool:
         """FIFO and at-most-once receives must survive a fail-over, so they wait for every member; others do not."""
