@@ -12,10 +12,10 @@ from typing import Annotated, Any
 
 import typer
 
-from holdfast.cli import connect, folder, pipeline_reports, screen, toolbox
+from holdfast.cli import connect, pipeline_reports, screen, toolbox
 from holdfast.cli import usage as kept_usage
 from holdfast.cli.connect import Mistake
-from holdfast.cli.toolbox import LedgerFolder, Master, RatesFile, UsageFolder
+from holdfast.cli.toolbox import Master, Places, RatesFile
 from holdfast.ledger.errors import LedgerError
 
 REPORT_EVERY_S = 600  # `watch` publishes when an hour closes, and at least this often when something is new
@@ -36,11 +36,10 @@ Abandon = Annotated[
 
 
 @app.command()
+@toolbox.placed
 def once(
     *,
-    data: folder.Data = folder.DEFAULT,
-    ledger: LedgerFolder = None,
-    usage: UsageFolder = None,
+    at: Places,
     rates: RatesFile = None,
     master: Master = toolbox.LOCAL,
     abandon: Abandon = None,
@@ -56,15 +55,11 @@ def once(
 
     Example: holdfast pipeline once --data ./data
     """
-    with toolbox.explained():
-        places = toolbox.places(data, ledger=ledger, usage=usage)
-        with screen.steps("ledger") as step:
-            shop = toolbox.workshop().open_shop(
-                places, rates=rates, master=master, abandon=abandon or [], progress=step
-            )
-            kept_usage.convert_kept(places.usage, data)
-            done = shop.ledger.once()
-            published = shop.publish() if reports else None
+    with toolbox.explained(), screen.steps("ledger") as step:
+        shop = toolbox.workshop().open_shop(at, rates=rates, master=master, abandon=abandon or [], progress=step)
+        kept_usage.convert_kept(at.usage, at.data)
+        done = shop.ledger.once()
+        published = shop.publish() if reports else None
     told = {
         **_outcome(done),
         **({"days_published": published.days, "months_priced": published.months} if published else {}),
@@ -94,11 +89,10 @@ def _tell_problems(done: Any) -> None:
 
 
 @app.command()
+@toolbox.placed
 def watch(
     *,
-    data: folder.Data = folder.DEFAULT,
-    ledger: LedgerFolder = None,
-    usage: UsageFolder = None,
+    at: Places,
     rates: RatesFile = None,
     master: Master = toolbox.LOCAL,
     abandon: Abandon = None,
@@ -113,9 +107,8 @@ def watch(
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stopped.set())
     with toolbox.explained():
-        places = toolbox.places(data, ledger=ledger, usage=usage)
-        shop = toolbox.workshop().open_shop(places, rates=rates, master=master, abandon=abandon or [])
-        convert = _Converter(places.usage, data)
+        shop = toolbox.workshop().open_shop(at, rates=rates, master=master, abandon=abandon or [])
+        convert = _Converter(at)
 
         def stop(pause_s: float) -> bool:
             convert()
@@ -127,9 +120,8 @@ def watch(
 class _Converter:
     """Journals of servers without pyarrow become segments now and then: each time all of an epoch is read."""
 
-    def __init__(self, usage: Path, data: Path) -> None:
-        self._usage = usage
-        self._data = data
+    def __init__(self, at: Places) -> None:
+        self._at = at
         self._next_s = 0.0
 
     def __call__(self) -> None:
@@ -137,7 +129,7 @@ class _Converter:
             return
         self._next_s = time.monotonic() + CONVERT_EVERY_S
         try:
-            kept_usage.convert_kept(self._usage, self._data)
+            kept_usage.convert_kept(self._at.usage, self._at.data)
         except (Mistake, OSError) as problem:
             screen.note(f"holdfast: {problem}")
 
@@ -167,13 +159,12 @@ class _Publisher:
 
 
 @app.command()
+@toolbox.placed
 def backfill(
     *,
     begin: Moment,
     end: Moment,
-    data: folder.Data = folder.DEFAULT,
-    ledger: LedgerFolder = None,
-    usage: UsageFolder = None,
+    at: Places,
     master: Master = toolbox.LOCAL,
 ) -> None:
     """Compute the rollups of some hours anew from the ledger. The same rows give the same rollups, hash for hash.
@@ -181,20 +172,17 @@ def backfill(
     Example: holdfast pipeline backfill --begin 2026-11-01 --end 2026-12-01
     """
     with toolbox.explained(), screen.steps("backfill") as step:
-        shop = toolbox.workshop().open_shop(
-            toolbox.places(data, ledger=ledger, usage=usage), master=master, progress=step
-        )
+        shop = toolbox.workshop().open_shop(at, master=master, progress=step)
         hours = shop.backfill(begin_us=_us(begin), end_us=_us(end))
     print(f"{hours} hours computed anew")
 
 
 @app.command()
+@toolbox.placed
 def replay(
     into: Annotated[Path, typer.Argument(metavar="DIR", help="An empty folder for the second ledger.")],
     *,
-    data: folder.Data = folder.DEFAULT,
-    ledger: LedgerFolder = None,
-    usage: UsageFolder = None,
+    at: Places,
     master: Master = toolbox.LOCAL,
 ) -> None:
     """Build the ledger a second time from all segments, and compare: exit code 1 when a table differs.
@@ -202,9 +190,8 @@ def replay(
     Example: holdfast pipeline replay ./second-ledger
     """
     with toolbox.explained(), screen.steps("replay") as step:
-        places = toolbox.places(data, ledger=ledger, usage=usage)
-        shop = toolbox.workshop().open_shop(places, master=master, progress=step)
-        other = toolbox.workshop().open_shop(places._replace(ledger=into), master=master, progress=step)
+        shop = toolbox.workshop().open_shop(at, master=master, progress=step)
+        other = toolbox.workshop().open_shop(at._replace(ledger=into), master=master, progress=step)
         _, same = shop.replay(other)
     screen.table(("TABLE", "ROWS"), [(name, "the same" if ok else "DIFFER") for name, ok in same.items()], empty="")
     if not all(same.values()):
@@ -212,11 +199,10 @@ def replay(
 
 
 @app.command()
+@toolbox.placed
 def check(
     *,
-    data: folder.Data = folder.DEFAULT,
-    ledger: LedgerFolder = None,
-    usage: UsageFolder = None,
+    at: Places,
     as_json: connect.AsJson = False,
 ) -> None:
     """Check the ledger: no gaps, units as the nodes counted them, bills, costs and audit chain. Needs no JVM.
@@ -226,7 +212,7 @@ def check(
     Example: holdfast pipeline check --data ./data
     """
     with toolbox.explained():
-        shop = toolbox.workshop().open_shop(toolbox.places(data, ledger=ledger, usage=usage))
+        shop = toolbox.workshop().open_shop(at)
         found = shop.check()
     if as_json:
         screen.show_json([{name: getattr(each, name) for name in each.__struct_fields__} for each in found])
@@ -238,18 +224,17 @@ def check(
 
 
 @app.command()
+@toolbox.placed
 def compact(
     *,
-    data: folder.Data = folder.DEFAULT,
-    ledger: LedgerFolder = None,
-    usage: UsageFolder = None,
+    at: Places,
 ) -> None:
     """Put the small files of each hour together. Changes no row; runs do it by themselves when there are many.
 
     Example: holdfast pipeline compact --data ./data
     """
     with toolbox.explained():
-        shop = toolbox.workshop().open_shop(toolbox.places(data, ledger=ledger, usage=usage))
+        shop = toolbox.workshop().open_shop(at)
         gone = shop.compact()
     screen.table(
         ("TABLE", ">FILES FEWER"), [(name, count) for name, count in gone.items() if count], empty="Nothing to do."
@@ -257,11 +242,10 @@ def compact(
 
 
 @app.command()
+@toolbox.placed
 def vacuum(
     *,
-    data: folder.Data = folder.DEFAULT,
-    ledger: LedgerFolder = None,
-    usage: UsageFolder = None,
+    at: Places,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be removed.")] = False,
 ) -> None:
     """Remove files that no version of the last week knows: replaced hours, and what runs left that died.
@@ -269,18 +253,17 @@ def vacuum(
     Example: holdfast pipeline vacuum --dry-run
     """
     with toolbox.explained():
-        shop = toolbox.workshop().open_shop(toolbox.places(data, ledger=ledger, usage=usage))
+        shop = toolbox.workshop().open_shop(at)
         gone = shop.vacuum(dry_run=dry_run)
     rows = [(name, len(files)) for name, files in gone.items() if files]
     screen.table(("TABLE", ">FILES"), rows, empty="Nothing to remove.")
 
 
 @app.command()
+@toolbox.placed
 def prune(
     *,
-    data: folder.Data = folder.DEFAULT,
-    ledger: LedgerFolder = None,
-    usage: UsageFolder = None,
+    at: Places,
     keep_days: Annotated[int, typer.Option("--keep-days", min=1, help="How old they have to be.")] = 30,
 ) -> None:
     """Remove usage files that are in the ledger. Those that are not, and each node's newest, stay.
@@ -289,17 +272,16 @@ def prune(
     """
     before = datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=keep_days)
     with toolbox.explained():
-        shop = toolbox.workshop().open_shop(toolbox.places(data, ledger=ledger, usage=usage))
+        shop = toolbox.workshop().open_shop(at)
         gone = shop.prune(before_us=int(before.timestamp() * 1e6))
     print(f"{len(gone)} usage files removed")
 
 
 @app.command()
+@toolbox.placed
 def doctor(
     *,
-    data: folder.Data = folder.DEFAULT,
-    ledger: LedgerFolder = None,
-    usage: UsageFolder = None,
+    at: Places,
     rates: RatesFile = None,
     as_json: connect.AsJson = False,
 ) -> None:
@@ -307,7 +289,7 @@ def doctor(
 
     Example: holdfast pipeline doctor --data ./data
     """
-    findings = toolbox.examine(toolbox.places(data, ledger=ledger, usage=usage), rates)
+    findings = toolbox.examine(at, rates)
     if as_json:
         screen.show_json([each._asdict() for each in findings])
     else:

@@ -8,9 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
-from holdfast.cli import connect, folder, screen, toolbox
+from holdfast.cli import connect, screen, toolbox
 from holdfast.cli.connect import Mistake
-from holdfast.cli.toolbox import LedgerFolder, Master, Places, RatesFile
+from holdfast.cli.toolbox import Master, Places, RatesFile
 
 SHOW_MAX = 50
 CELL_MAX = 60  # characters of a cell of `show`, to a person
@@ -21,6 +21,7 @@ Month = Annotated[str, typer.Option("--month", metavar="YYYY-MM", help="Of usage
 Out = Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Where to. None: `reports` in the ledger.")]
 
 
+@toolbox.placed_ledger
 def bill(
     *,
     month: Month = "",
@@ -29,8 +30,7 @@ def bill(
         Path | None, typer.Option("--focus", metavar="FILE", help="Write the rows as FOCUS 1.2, in CSV.")
     ] = None,
     rates: RatesFile = None,
-    data: folder.Data = folder.DEFAULT,
-    ledger: LedgerFolder = None,
+    at: Places,
     master: Master = toolbox.LOCAL,
     as_json: connect.AsJson = False,
 ) -> None:
@@ -41,11 +41,10 @@ def bill(
     Example: holdfast pipeline bill --month 2026-11 --focus november.csv
     """
     with toolbox.explained():
-        places = toolbox.places(data, ledger=ledger)
         if rates is not None:
             with screen.steps("pricing") as step:
-                toolbox.workshop().open_shop(places, rates=rates, master=master, progress=step).publish()
-        rows = toolbox.workshop().costs(places, month=_month(month) if month else None, account=account)
+                toolbox.workshop().open_shop(at, rates=rates, master=master, progress=step).publish()
+        rows = toolbox.workshop().costs(at, month=_month(month) if month else None, account=account)
         if focus is not None:
             toolbox.workshop().write_focus(focus, rows)
             screen.note(f"{len(rows)} rows written to {focus}")
@@ -53,8 +52,8 @@ def bill(
     if as_json:
         screen.show_json(lines)
         return
-    table = [(e["account"], e["sku"], e["units"], e["cost"], e["at_sqs"]) for e in lines]
-    screen.table(("ACCOUNT", "SKU", ">UNITS", ">COST", ">AT SQS"), table, empty="No hour of it has closed.")
+    table = [(e["account"], e["name"], e["sku"], e["units"], e["cost"], e["at_sqs"]) for e in lines]
+    screen.table(("ACCOUNT", "NAME", "SKU", ">UNITS", ">COST", ">AT SQS"), table, empty="No hour of it has closed.")
 
 
 def _bill_lines(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -64,6 +63,7 @@ def _bill_lines(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [
         {
             "account": account,
+            "name": own[0]["BillingAccountName"] if sku else "",
             "sku": sku,
             "units": int(sum(row["PricingQuantity"] for row in own)),
             "cost": _money(own, "BilledCost"),
@@ -78,29 +78,28 @@ def _money(rows: list[dict[str, Any]], column: str) -> str:
     return f"{total.normalize():f} {rows[0]['BillingCurrency']}"
 
 
+@toolbox.placed_ledger
 def report(
     *,
     day: Annotated[str, typer.Option(metavar="YYYY-MM-DD", help="The first day. None: the newest with a report.")] = "",
     days: Annotated[int, typer.Option(min=1, max=366, help="How many days.")] = 1,
     out: Out = None,
-    data: folder.Data = folder.DEFAULT,
-    ledger: LedgerFolder = None,
+    at: Places,
 ) -> None:
     """Write one HTML page on a day or more, and its tables as CSV and JSON. Needs no JVM; prints the page's path.
 
     Example: holdfast pipeline report --day 2026-11-15 --out ./report
     """
     with toolbox.explained():
-        places = toolbox.places(data, ledger=ledger)
-        print(toolbox.workshop().write_report(places, day=_day(day) if day else None, days=days, out=out))
+        print(toolbox.workshop().write_report(at, day=_day(day) if day else None, days=days, out=out))
 
 
+@toolbox.placed_ledger
 def show(
     table: Annotated[str, typer.Argument(metavar="[TABLE]", help="Its name; without one they are listed.")] = "",
     *,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Rows.")] = SHOW_MAX,
-    data: folder.Data = folder.DEFAULT,
-    ledger: LedgerFolder = None,
+    at: Places,
     as_json: connect.AsJson = False,
 ) -> None:
     """Show rows of a table of the ledger, or which tables there are. Needs no JVM.
@@ -108,11 +107,10 @@ def show(
     Example: holdfast pipeline show report.alerts --json
     """
     with toolbox.explained():
-        places = toolbox.places(data, ledger=ledger)
         if table:
-            rows = toolbox.workshop().rows(places, table, limit=limit)
+            rows = toolbox.workshop().rows(at, table, limit=limit)
         else:
-            listed = toolbox.workshop().listed(places)
+            listed = toolbox.workshop().listed(at)
     if not table:
         if as_json:
             screen.show_json([{"table": name, "rows": rows, "by": by} for name, rows, by in listed])
@@ -129,10 +127,10 @@ def show(
 
 
 @audit.command()
+@toolbox.placed_ledger
 def verify(
     *,
-    data: folder.Data = folder.DEFAULT,
-    ledger: LedgerFolder = None,
+    at: Places,
     as_json: connect.AsJson = False,
 ) -> None:
     """Check every sealed audit file against the chain of digests and the ledger: a changed byte is found and named.
@@ -143,7 +141,7 @@ def verify(
     Example: holdfast pipeline audit verify --data ./data
     """
     with toolbox.explained():
-        entries, findings = toolbox.workshop().verify(toolbox.places(data, ledger=ledger))
+        entries, findings = toolbox.workshop().verify(at)
     last = entries[-1].digest if entries else ""
     if as_json:
         found = [{"path": each.path, "problem": each.problem} for each in findings]

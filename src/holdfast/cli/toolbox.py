@@ -5,14 +5,16 @@ they do when one of them runs; what is missing is an error that names its fix.
 """
 
 import contextlib
+import functools
 import importlib.metadata
+import inspect
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
@@ -52,10 +54,41 @@ class Places(NamedTuple):
     ledger: Path
     usage: Path
     region: str
+    data: Path = Path()
 
 
 def places(data: Path, *, ledger: Path | None, usage: Path | None = None) -> Places:
-    return Places(ledger or data / "ledger", usage or data / "usage", folder.described(data).region)
+    return Places(ledger or data / "ledger", usage or data / "usage", folder.described(data).region, data)
+
+
+def placed(command: Callable[..., None]) -> Callable[..., None]:
+    """A command that takes `at: Places` has in its stead the options that say where these are."""
+    return _placed(command, {"data": folder.DEFAULT, "ledger": None, "usage": None})
+
+
+def placed_ledger(command: Callable[..., None]) -> Callable[..., None]:
+    """The same for one that reads no usage."""
+    return _placed(command, {"data": folder.DEFAULT, "ledger": None})
+
+
+def _placed(command: Callable[..., None], defaults: Mapping[str, Path | None]) -> Callable[..., None]:
+    kinds = {"data": folder.Data, "ledger": LedgerFolder, "usage": UsageFolder}
+    own = [each for each in inspect.signature(command).parameters.values() if each.name != "at"]
+    added = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kinds[name])
+        for name, default in defaults.items()
+    ]
+
+    @functools.wraps(command)
+    def run(*, data: Path, ledger: Path | None, usage: Path | None = None, **given: Any) -> None:
+        with explained():
+            at = places(data, ledger=ledger, usage=usage)
+        command(at=at, **given)
+
+    signature = inspect.Signature([*own, *added])
+    run.__annotations__ = {each.name: each.annotation for each in signature.parameters.values()}
+    run.__signature__ = signature  # type: ignore[attr-defined]
+    return run
 
 
 def require_extra() -> None:
