@@ -10,7 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from holdfast.usage import schema, segment
-from holdfast.usage.places import Stream
+from holdfast.usage.places import Place, Stream
+from holdfast.usage.schema import Type
 
 DAYS = 30
 ACCOUNTS, QUEUES = 10, 100
@@ -23,7 +24,8 @@ BUCKETS = 32
 class Node:
     """Writes the meter segments of one node."""
 
-    def __init__(self, root: Path, name: str) -> None:
+    def __init__(self, root: Path, name: str, *, queues: int = ACCOUNTS * QUEUES) -> None:
+        self.queues = queues
         self.stream = Stream(schema.METER, name, 1)
         self.root = root
         self.seq = 0
@@ -58,7 +60,7 @@ class Node:
 
     def _rows(self, time_us: int, *, rows: int, span_us: int) -> Any:
         chance = self.chance
-        queue = chance.integers(0, ACCOUNTS * QUEUES, rows)
+        queue = chance.integers(0, self.queues, rows)
         action = chance.integers(0, len(ACTIONS), rows)
         requests = chance.integers(1, 1000, rows)
         windows = max(1, span_us // 10_000_000)
@@ -92,11 +94,20 @@ class Node:
         return pa.table(columns).cast(segment.arrow_schema(schema.METER))
 
 
-def make_month(nodes: Sequence[Node], *, rows: int) -> int:
+def make_month(nodes: Sequence[Node], *, rows: int, hours: int = DAYS * 24) -> int:
     """A segment per node and hour. Answers how many rows there are."""
-    hours = DAYS * 24
     each = max(1, rows // (hours * len(nodes)))
     for hour in range(hours):
         for node in nodes:
             node.emit_window(START_US + hour * HOUR_US, rows=each, span_us=HOUR_US)
     return each * hours * len(nodes)
+
+
+def emit_one_of_each_kind(root: Path, *, time_us: int) -> None:
+    """A row of each kind in a segment of its own, from a node that then ended in order."""
+    plain: dict[Type, Any] = {Type.TIME: time_us, Type.TEXT: "one", Type.NUMBER: 1, Type.NUMBERS: [1] + [0] * 31}
+    for kind in schema.KINDS:
+        row = tuple(plain[column.type] for column in schema.columns(kind))
+        place, lifetime = Place(Stream(kind, "node", 1), 0), segment.totals(kind, [row])
+        until = time_us + 10_000_000
+        segment.write(root, place, [row], previous=segment.NO_DIGEST, until=until, lifetime=lifetime, is_final=True)

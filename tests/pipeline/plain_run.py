@@ -1,4 +1,4 @@
-"""A program: takes segments over into the ledger as a run does, with the same plan, files and commit, without Spark.
+"""A program: takes segments over and rolls them up as a run does that has little to do, without Spark.
 
     python -m tests.pipeline.plain_run SPOOL LEDGER
 
@@ -7,52 +7,31 @@ Tests kill it at fault points (HOLDFAST_FAILPOINT) and start it again.
 
 import sys
 from pathlib import Path
-from typing import Any
 
-import pyarrow as pa
+from pyspark.sql import SparkSession
 
-from holdfast.ledger import lock, spool, tables
-from holdfast.ledger.files import FileWriter
-from holdfast.ledger.positions import from_transactions, to_transactions
+from holdfast.ledger import lock, tables
 from holdfast.ledger.store import TableStore
-from tests.pipeline.emitter import HOUR
+from holdfast.pipeline import ingest, rollup
+from holdfast.pipeline.job import Job
+from tests.pipeline.emitter import DAY, T0
 
-METER = tables.LEDGERS["meter"]
 SEGMENTS_PER_COMMIT = 7
 FILES_MAX = 3  # so that it compacts in between
 
 
 def run(root: Path, ledger: Path) -> None:
     store = TableStore(ledger)
+    job = Job(store, root, session=_no_session, run_id="plain", now_us=T0 + DAY)
     with lock.only_run(ledger):
-        store.create(METER)
-        while _take_some(store, root):
-            store.compact(METER, run_id="plain", files_max=FILES_MAX)
+        while ingest.has_new(store, root):
+            ingest.ingest(job, segments_max=SEGMENTS_PER_COMMIT, rounds_max=1)
+            store.compact(tables.LEDGERS["meter"], run_id="plain", files_max=FILES_MAX)
+            rollup.rollup(job)
 
 
-def _take_some(store: TableStore, root: Path) -> bool:
-    seen = store.snapshot(METER)
-    positions = from_transactions("meter", seen.transactions)
-    plan = spool.plan(root, "meter", positions=positions, segments_max=SEGMENTS_PER_COMMIT)
-    if not plan.ranges:
-        return False
-    writer = FileWriter(seen.folder, METER)
-    for batch in spool.read(root, "meter", plan.ranges, batch_rows=16):
-        writer.write(_stamped(batch))
-    store.append(seen, writer.close(), transactions=to_transactions("meter", plan.after), run_id="plain")
-    return True
-
-
-def _stamped(batch: Any) -> Any:
-    hours = [time - time % HOUR for time in batch.column("time").cast(pa.int64()).to_pylist()]
-    count = batch.num_rows
-    added: list[Any] = [
-        pa.array(hours, tables.TIME),
-        pa.nulls(count, pa.string()),
-        pa.repeat("plain", count),
-        pa.repeat(pa.scalar(1, pa.int32()), count),
-    ]
-    return pa.RecordBatch.from_arrays([*batch.columns, *added], schema=METER.schema)
+def _no_session() -> SparkSession:
+    raise AssertionError("a session was started")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Processes die by SIGKILL at every fault point of a commit, and start again: every row is in the ledger once.
 
-Without Spark, for plan, files and commit are plain Python; tests/pipeline/on_spark kills whole runs.
+Without Spark, for plan, orders, files and commits are plain Python; tests/pipeline/on_spark kills whole runs.
 """
 
 import os
@@ -44,7 +44,10 @@ def require_exact(ledger: Path, emitters: list[Emitter]) -> None:
     assert sum(store.read(seen, columns=["units"]).column("units").to_pylist()) == sum(each.units for each in emitters)
     found = places(store, seen)
     assert len(set(found)) == len(found) == seen.rows
-    assert [each for each in [*checks.rows(store), *checks.counters(store)] if not each.is_good] == []
+    found_checks = [*checks.rows(store), *checks.counters(store), *checks.rollups(store), *checks.measures(store)]
+    assert [each for each in found_checks if not each.is_good] == []
+    daily = store.read(store.snapshot(tables.USAGE_DAILY), columns=["billed_units"]).column("billed_units").to_pylist()
+    assert sum(daily) == sum(each.units for each in emitters)
 
 
 def test_the_fault_points_are_those_of_the_commit_protocol() -> None:
@@ -57,7 +60,7 @@ def test_every_row_is_there_once_after_kills_at(tmp_path: Path, point: str) -> N
     for each in emitters:
         each.traffic(T0, T0 + HOUR // 3)
     ledger = tmp_path / "ledger"
-    for visit in (1, 3):  # the first commit and a later one, which may be a compaction
+    for visit in (1, 3):  # a commit of the ledger, and one of the rollups
         assert start(tmp_path / "usage", ledger, failpoint=f"{point}:{visit}") == -signal.SIGKILL
     plain_run.run(tmp_path / "usage", ledger)
     require_exact(ledger, emitters)

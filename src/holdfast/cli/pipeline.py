@@ -107,7 +107,7 @@ def watch(
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stopped.set())
     with toolbox.explained():
-        shop = toolbox.workshop().open_shop(at, rates=rates, master=master, abandon=abandon or [])
+        shop = toolbox.workshop().open_shop(at, rates=rates, master=master, abandon=abandon or [], is_brief=False)
         convert = _Converter(at)
 
         def stop(pause_s: float) -> bool:

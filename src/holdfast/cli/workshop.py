@@ -14,8 +14,8 @@ from holdfast.cli.toolbox import Places
 from holdfast.ledger import lock, tables
 from holdfast.ledger.store import TableStore
 from holdfast.ledger.tables import Table
+from holdfast.pipeline import ingest, report_checks, reports, upkeep
 from holdfast.pipeline import rates as rate_files
-from holdfast.pipeline import report_checks, reports, upkeep
 from holdfast.pipeline.checks import Check
 from holdfast.pipeline.close import Terms
 from holdfast.pipeline.demo import scenario, spool
@@ -25,18 +25,10 @@ from holdfast.pipeline.publish import billing
 from holdfast.pipeline.publish.tables import FOCUS_COST, REPORTS
 from holdfast.pipeline.reports import Published
 from holdfast.pipeline.run import Ledger, Outcome
-from holdfast.spark.session import session
+from holdfast.spark.session import SMALL, session
 
 TABLES: Mapping[str, Table] = {**tables.TABLES, **REPORTS}
-
-# For the few rows of a demo: compiling plans and hot loops takes three times as long as what it saves.
-SMALL: Mapping[str, str] = {
-    "spark.driver.extraJavaOptions": "-Duser.timezone=UTC -XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-    "spark.sql.adaptive.enabled": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.shuffle.partitions": "1",
-}
+SMALL_ROWS = 1_000_000  # a ledger with fewer needs nothing compiled
 
 
 class Shop(NamedTuple):
@@ -89,15 +81,21 @@ def open_shop(
     rates: Path | None = None,
     master: str = toolbox.LOCAL,
     abandon: list[str] | None = None,
-    settings: Mapping[str, str] | None = None,
+    is_brief: bool = True,
     names: Mapping[str, str] | None = None,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Shop:
-    """Starts no JVM: the first step that needs one does. `names` are those of accounts, instead of the rates file's."""
+    """Starts no JVM: the first step that needs one does. `is_brief` says that the session serves this run alone;
+    `names` are those of accounts, instead of the rates file's."""
+
+    def start() -> Any:
+        is_small = is_brief and master == toolbox.LOCAL and _is_small(opened)
+        return start_session(master, progress, SMALL if is_small else None)
+
     opened = Ledger(
         at.ledger,
         at.usage,
-        session=lambda: start_session(master, progress, settings),
+        session=start,
         records=billing.records,
         terms=Terms(abandoned=frozenset(abandon or ())),
         progress=progress,
@@ -106,6 +104,11 @@ def open_shop(
     if names is not None:
         prices = msgspec.structs.replace(prices, accounts=dict(names))
     return Shop(opened, reports.Terms(prices, at.region, holdfast.__version__), progress)
+
+
+def _is_small(opened: Ledger) -> bool:
+    """What still waits when a session is needed was too much to be taken over without one."""
+    return ledger_rows(opened.store.root) < SMALL_ROWS and not ingest.has_new(opened.store, opened.spool)
 
 
 def start_session(master: str, progress: Callable[[str], None], settings: Mapping[str, str] | None = None) -> Any:
@@ -182,7 +185,7 @@ def verify(at: Places) -> tuple[list[Any], list[Any]]:
 def demo(at: Places, day: datetime.date, *, progress: Callable[[str], None]) -> Path:
     progress("making up a day")
     spool.write(at.usage, day)
-    shop = open_shop(at, settings=SMALL, names=scenario.NAMES, progress=progress)
+    shop = open_shop(at, names=scenario.NAMES, progress=progress)
     shop.ledger.once()
     shop.publish()
     progress("checking")

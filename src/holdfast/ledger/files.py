@@ -51,7 +51,11 @@ class FileWriter:
 
     def write(self, batch: Any) -> None:
         """`batch` has the table's columns, in order; their types are made exactly those that are declared."""
-        rows = pa.Table.from_batches([batch]).cast(self._table.schema)
+        self.add(pa.Table.from_batches([batch]))
+
+    def add(self, rows: Any) -> None:
+        """The same with an Arrow table."""
+        rows = rows.cast(self._table.schema)
         failpoint("mid_task")
         for value, part in self._split(rows):
             file = self._open.get(value)
@@ -76,6 +80,8 @@ class FileWriter:
         return [(value, rows.slice(begin, end - begin)) for value, begin, end in runs]
 
     def _begin(self, value: int | None) -> "_OpenFile":
+        if not self._open and not self._done:
+            (self._folder / FOLDER).mkdir(parents=True, exist_ok=True)
         if len(self._open) >= OPEN_MAX:
             self._finish(next(iter(self._open)))
         file = self._open[value] = _OpenFile(self._folder, self._table)
@@ -98,7 +104,6 @@ class _OpenFile:
         self._table = table
         self._folder = folder
         self._path = f"{FOLDER}/{uuid.uuid4().hex}.parquet"
-        (folder / FOLDER).mkdir(parents=True, exist_ok=True)
         self._writer = pq.ParquetWriter(folder / self._path, table.schema, compression="zstd")
         self._waiting: list[Any] = []
         self._waiting_rows = 0
@@ -123,6 +128,11 @@ class _OpenFile:
 
 def describe(folder: Path, path: str, *, table: Table, by_us: int | None) -> DataFile:
     """Reads the footer of a file, and refuses one that does not have the table's columns."""
+    metadata = _metadata(folder, path, table=table)
+    return DataFile(path, (folder / path).stat().st_size, metadata.num_rows, by_us, _statistics(metadata, table))
+
+
+def _metadata(folder: Path, path: str, *, table: Table) -> Any:
     try:
         metadata = pq.read_metadata(folder / path)
     except (OSError, pa.ArrowException) as problem:
@@ -130,14 +140,14 @@ def describe(folder: Path, path: str, *, table: Table, by_us: int | None) -> Dat
     found = metadata.schema.to_arrow_schema()
     if found.names != table.schema.names or found.types != table.schema.types:
         raise BadFile(f"{folder / path} has other columns than {table.name}")
-    return DataFile(path, (folder / path).stat().st_size, metadata.num_rows, by_us, _statistics(metadata, table))
+    return metadata
 
 
 def verify(folder: Path, file: DataFile, *, table: Table) -> None:
     """Before a commit: what the writer said is what lies there."""
-    found = describe(folder, file.path, table=table, by_us=file.by_us)
-    if (found.size, found.rows) != (file.size, file.rows):
-        raise BadFile(f"{folder / file.path} has {found.rows} rows, and its writer counted {file.rows}")
+    found = _metadata(folder, file.path, table=table).num_rows
+    if (found, (folder / file.path).stat().st_size) != (file.rows, file.size):
+        raise BadFile(f"{folder / file.path} has {found} rows, and its writer counted {file.rows}")
 
 
 def _statistics(metadata: Any, table: Table) -> str:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 
 from holdfast.ledger.errors import LedgerError
@@ -230,12 +231,14 @@ def _ranges(node: str, taken: Sequence[Footer]) -> Iterator[Range]:
 def read(root: Path, kind: str, ranges: Sequence[Range], *, batch_rows: int) -> Iterator[Any]:
     """Arrow batches of `tables.source_schema`. Small segments are put together: a batch costs more than a row."""
     waiting: list[Any] = []
+    count = 0
     for each in ranges:
         for seq in range(each.start, each.end):
             waiting.append(_rows(root, kind, node=each.node, place=(each.epoch, seq)))
-            if sum(part.num_rows for part in waiting) >= batch_rows:
+            count += waiting[-1].num_rows
+            if count >= batch_rows:
                 yield from pa.concat_tables(waiting).combine_chunks().to_batches(max_chunksize=batch_rows)
-                waiting = []
+                waiting, count = [], 0
     yield from pa.concat_tables([source_schema(kind).empty_table(), *waiting]).combine_chunks().to_batches()
 
 
@@ -247,7 +250,7 @@ def _rows(root: Path, kind: str, *, node: str, place: tuple[int, int]) -> Any:
         raise LedgerError(str(problem)) from None
     count = table.num_rows
     constants = [pa.repeat(pa.scalar(value), count) for value in (node, epoch, seq)]
-    columns = [*table.columns, *constants, pa.array(range(count), pa.int64())]
+    columns = [*table.columns, *constants, pa.array(np.arange(count))]
     wanted = source_schema(kind)
     return pa.table([column.cast(field.type) for column, field in zip(columns, wanted, strict=True)], schema=wanted)
 

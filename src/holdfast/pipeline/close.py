@@ -64,7 +64,8 @@ def record(job: Job, hours: rollup.Numbers, *, records: Records) -> None:
             run_id=job.run_id,
             recorded_at=moment(job.now_us),
         )
-        job.commit(made, seen, transactions=rollup.transactions(some))
+        rows_max = 2 * sum(each.rows_by().get(hour, 0) for each in (hourly, seen) for hour in some)
+        job.commit(made, seen, transactions=rollup.transactions(some), rows_max=rows_max)
 
 
 def _hours(job: Job, hours: Collection[int]) -> DataFrame:

@@ -8,9 +8,6 @@ What a day of a report was made of is one number: the rows that the ledger has o
 transaction id `day/<day>` of the commit that replaces the day; where it differs, the day is computed anew, with all
 that follow it, for budgets look back. So publishing has no state of its own, and a run that dies is repeated by the
 next.
-
-Reports of few rows are written by the driver: handing rows to tasks that write takes a second or two per table, as long
-as everything else.
 """
 
 import datetime
@@ -20,20 +17,18 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 import msgspec
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from holdfast.ledger import tables
 from holdfast.ledger.closing import HOUR_US
-from holdfast.ledger.files import FileWriter
 from holdfast.ledger.store import Snapshot, TableStore
 from holdfast.ledger.tables import Table
 from holdfast.pipeline import digests, rollup
 from holdfast.pipeline import rates as rate_files
 from holdfast.pipeline.close import moment
 from holdfast.pipeline.digests import Entry, Event
-from holdfast.pipeline.job import Job, translate
+from holdfast.pipeline.job import Job
 from holdfast.pipeline.publish import alerts, audit, capacity, causes, flow, focus, levels
 from holdfast.pipeline.publish import tables as reports
 from holdfast.pipeline.rates import Rates
@@ -42,7 +37,6 @@ from holdfast.usage import schema
 DAY_US: Final = 24 * HOUR_US
 LOOK_BACK_US: Final = 35 * DAY_US  # budgets of 30 days, and five of each hour of the week
 DAY, MONTH, RATES = "day/", "month/", "rates"
-DRIVER_ROWS_MAX: Final = 200_000  # a report is never longer than what it is made of; so many are some 50 MB
 
 Numbers = dict[int, int]  # day or month, in µs: rows of the ledger that it was made of
 
@@ -225,7 +219,7 @@ def _replace_days(job: Job, report: Daily, source: Numbers, terms: Terms) -> lis
     if days:
         made = report.make(Inputs(job, days, terms)).where(F.col("day").isin([moment(day) for day in days]))
         numbers = {DAY + _name(day): source[day] for day in days}
-        _commit(job, made, seen, transactions=numbers, replace=days, rows_max=sum(source[day] for day in days))
+        job.commit(made, seen, transactions=numbers, replace=days, rows_max=sum(source[day] for day in days))
     return days
 
 
@@ -237,7 +231,7 @@ def _price(job: Job, terms: Terms) -> Numbers:
         rate_files.require(terms.rates, _first_used(job.store, hours))
         made = focus.costs(job.read(billing, hours), rates=terms.rates, region=terms.region, run_id=job.run_id)
         numbers = {**{MONTH + _name(month): rows for month, rows in months.items()}, RATES: rates_number(terms.rates)}
-        _commit(job, made, seen, transactions=numbers, replace=months, rows_max=2 * sum(months.values()))
+        job.commit(made, seen, transactions=numbers, replace=months, rows_max=2 * sum(months.values()))
     return months
 
 
@@ -246,28 +240,6 @@ def _first_used(store: TableStore, hours: Iterable[int]) -> dict[str, datetime.d
     seen = store.snapshot(tables.BILLING_USAGE)
     used = store.read(seen, columns=["sku", "start"], by_us=hours).group_by("sku").aggregate([("start", "min")])
     return {row["sku"]: row["start_min"] for row in used.to_pylist()}
-
-
-def _commit(
-    job: Job,
-    made: DataFrame,
-    seen: Snapshot,
-    *,
-    transactions: dict[str, int],
-    replace: Iterable[int],
-    rows_max: int,
-) -> None:
-    if rows_max > DRIVER_ROWS_MAX:
-        job.commit(made, seen, transactions=transactions, replace=replace)
-        return
-    writer = FileWriter(seen.folder, seen.table)
-    try:
-        rows = made.toArrow()
-    except PySparkException as problem:
-        raise translate(problem) from problem
-    for batch in rows.cast(seen.table.schema).to_batches():
-        writer.write(batch)
-    job.store.replace(seen, writer.close(), by_us=replace, transactions=transactions, run_id=job.run_id)
 
 
 # --- sealing audit files: plain Python ---------------------------------------------------------------------

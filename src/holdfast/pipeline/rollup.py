@@ -1,6 +1,6 @@
 """Usage by minute, hour and day: hours are computed anew from the ledger when the ledger has changed.
 
-    ledger ── rows of an hour ──▶ usage_minute ──▶ usage_hourly ──▶ usage_daily
+    ledger ── rows of an hour ──▶ usage_minute, usage_hourly ── hours of a day ──▶ usage_daily
 
 What an hour was computed from is the number of its rows in the ledger, kept as the transaction id `hour/<hour>` of each
 table, in the commit that replaces the hour. Rows are only ever added to the ledger, so an hour whose numbers are equal
@@ -12,12 +12,12 @@ from typing import Final
 
 from holdfast.ledger import tables
 from holdfast.ledger.store import Snapshot, TableStore, hour_name, hour_of
-from holdfast.ledger.tables import Table
-from holdfast.pipeline import usage
+from holdfast.pipeline import orders
 from holdfast.pipeline.job import Job
+from holdfast.pipeline.orders import AddDays, RollUp, Source
 
 PREFIX: Final = "hour/"
-HOURS_MAX: Final = 240  # in one commit: bounds what a crash repeats
+HOURS_MAX: Final = 720  # in one commit: bounds what a crash repeats
 DAY_US: Final = 24 * 3_600_000_000
 
 Numbers = dict[int, int]  # hour, in µs: rows of the ledger that it was made of
@@ -48,26 +48,29 @@ def is_due(store: TableStore) -> bool:
 def rollup(job: Job, *, forced: Collection[int] = ()) -> int:
     """Brings all three tables up to date, and computes `forced` hours anew in any case. Answers how many hours."""
     ledger = job.look(tables.LEDGERS["meter"])
-    done = _advance(job, ledger, tables.USAGE_MINUTE, source_numbers=ledger_numbers(ledger), forced=forced)
-    minute = job.store.snapshot(tables.USAGE_MINUTE)
-    _advance(job, minute, tables.USAGE_HOURLY, source_numbers=numbers(minute), forced=forced)
+    source = ledger_numbers(ledger)
+    due = {
+        **_stale(source, numbers(job.look(tables.USAGE_MINUTE)), forced),
+        **_stale(source, numbers(job.look(tables.USAGE_HOURLY)), forced),
+    }
+    for some in _pieces(dict(sorted(due.items()))):
+        _advance(job, ledger, some)
     _advance_days(job, forced=forced)
-    return done
+    return len(due)
 
 
 def _stale(source: Numbers, target: Numbers, forced: Collection[int] = ()) -> Numbers:
     return {hour: rows for hour, rows in sorted(source.items()) if target.get(hour) != rows or hour in forced}
 
 
-def _advance(job: Job, source: Snapshot, target: Table, *, source_numbers: Numbers, forced: Collection[int]) -> int:
-    stage = usage.minutes if target is tables.USAGE_MINUTE else usage.hours
-    seen = job.look(target)
-    due = _stale(source_numbers, numbers(seen), forced)
-    for some in _pieces(due):
-        seen = job.look(target)
-        made = stage(job.read(source, some), run_id=job.run_id)
-        job.commit(made, seen, transactions=transactions(some), replace=some)
-    return len(due)
+def _advance(job: Job, ledger: Snapshot, due: Numbers) -> None:
+    """Minutes and hours, one commit each. A run that dies between them leaves hours that are still due."""
+    seen = [job.look(tables.USAGE_MINUTE), job.look(tables.USAGE_HOURLY)]
+    root, run_id = str(job.store.root), job.run_id
+    wanted = [RollUp(root, run_id, some) for some in orders.shared(orders.sources(ledger, due))]
+    made = job.carry_out(wanted, rows=sum(due.values()))
+    for each in seen:
+        job.settle(each, made.get(each.table.name, []), transactions=transactions(due), replace=due)
 
 
 def _advance_days(job: Job, *, forced: Collection[int]) -> None:
@@ -77,8 +80,19 @@ def _advance_days(job: Job, *, forced: Collection[int]) -> None:
     if not days:
         return
     hours = {hour: rows for hour, rows in known.items() if _day(hour) in days}
-    made = usage.days(job.read(hourly, hours), run_id=job.run_id)
-    job.commit(made, seen, transactions=transactions(hours), replace=days)
+    many = _by_day(orders.sources(hourly, hours))
+    wanted = [AddDays(str(job.store.root), job.run_id, some) for some in orders.shared(many)]
+    made = job.carry_out(wanted, rows=sum(each.rows for each in many))
+    job.settle(seen, made.get(seen.table.name, []), transactions=transactions(hours), replace=days)
+
+
+def _by_day(hours: Iterable[Source]) -> list[Source]:
+    found: dict[int, Source] = {}
+    for each in hours:
+        day = _day(each.by_us)
+        known = found.get(day, Source(day, (), 0))
+        found[day] = Source(day, (*known.paths, *each.paths), known.rows + each.rows)
+    return list(found.values())
 
 
 def _day(hour_us: int) -> int:

@@ -6,55 +6,69 @@ Laws
 """
 
 from functools import reduce
+from typing import Any, Final
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from holdfast.ledger import tables
 from holdfast.usage import schema
 from holdfast.usage.schema import Type
 
-CLOCK_TOLERANCE_US = 10 * 60 * 1_000_000  # a node may be so far ahead of the pipeline before its clock is not believed
-EARLIEST_US = 1_577_836_800_000_000  # 2020: a clock that was never set
-BUCKETS = 32
+CLOCK_TOLERANCE_US: Final = 10 * 60 * 1_000_000  # so far may a node be ahead of the pipeline before we doubt its clock
+EARLIEST_US: Final = 1_577_836_800_000_000  # 2020: a clock that was never set
+HOUR_US: Final = 3_600_000_000
+BUCKETS: Final = 32
 
 NULL, NEGATIVE, HISTOGRAM = "null_value", "negative_measure", "wrong_histogram"
 FUTURE, UNSET = "clock_in_the_future", "clock_not_set"
 
 
-def ledger_rows(source: DataFrame, *, kind: str, run_id: str, now_us: int) -> DataFrame:
-    fault = _fault(kind, now_us)
-    hour = F.when(fault.isNull(), F.date_trunc("hour", "time")).otherwise(F.timestamp_micros(F.lit(tables.NO_HOUR_US)))
+def ledger_rows(source: Any, *, kind: str, run_id: str, now_us: int) -> Any:
+    """Arrow tables: of `tables.source_schema` in, of the ledger's table out."""
+    fault = _fault(source, kind, now_us)
+    micros = pc.fill_null(source.column("time").cast(pa.int64()), 0).to_numpy()
+    hours = np.where(pc.is_null(fault).to_numpy(zero_copy_only=False), micros - micros % HOUR_US, tables.NO_HOUR_US)
+    count = source.num_rows
     added = {
-        "hour": hour,
+        "hour": pa.array(hours).cast(tables.TIME),
         "fault": fault,
-        "run_id": F.lit(run_id),
-        "schema_version": F.lit(schema.VERSION).cast("int"),
+        "run_id": pa.repeat(run_id, count),
+        "schema_version": pa.repeat(pa.scalar(schema.VERSION, pa.int32()), count),
     }
-    columns = [added.get(name, F.col(name)).alias(name) for name in tables.LEDGERS[kind].schema.names]
-    return source.select(*columns)
+    wanted = tables.LEDGERS[kind].schema
+    return pa.table([added[name] if name in added else source.column(name) for name in wanted.names], schema=wanted)
 
 
-def _fault(kind: str, now_us: int) -> Column:
+def _fault(source: Any, kind: str, now_us: int) -> Any:
     """The first thing that is wrong with a row, or null."""
     columns = schema.columns(kind)
     measures = [each.name for each in columns if each.is_measure and each.type is Type.NUMBER]
-    micros = F.unix_micros("time")
+    micros = source.column("time").cast(pa.int64())
     faults = [
-        (_any([F.col(each.name).isNull() for each in columns]), NULL),
-        (micros > now_us + CLOCK_TOLERANCE_US, FUTURE),
-        (micros < EARLIEST_US, UNSET),
+        (_any([pc.is_null(source.column(each.name)) for each in columns]), NULL),
+        (pc.greater(micros, now_us + CLOCK_TOLERANCE_US), FUTURE),
+        (pc.less(micros, EARLIEST_US), UNSET),
     ]
     if measures:
-        faults.append((_any([F.col(each) < 0 for each in measures]), NEGATIVE))
+        faults.append((_any([pc.less(source.column(each), 0) for each in measures]), NEGATIVE))
     if kind == schema.METER:
-        counted = F.aggregate("latency", F.lit(0).cast("bigint"), lambda so_far, each: so_far + each)
-        faults.append(((F.size("latency") != BUCKETS) | (counted != F.col("requests")), HISTOGRAM))
-    found = F.when(faults[0][0], F.lit(faults[0][1]))
-    for is_wrong, name in faults[1:]:
-        found = found.when(is_wrong, F.lit(name))
-    return found
+        faults.append((_has_wrong_histogram(source), HISTOGRAM))
+    conditions = pc.make_struct(*[pc.fill_null(is_wrong, False) for is_wrong, _ in faults])
+    names = [pa.scalar(name) for _, name in faults]
+    return pc.case_when(conditions, *names, pa.scalar(None, pa.string()))
 
 
-def _any(conditions: list[Column]) -> Column:
-    return reduce(lambda left, right: left | right, conditions)
+def _has_wrong_histogram(source: Any) -> Any:
+    """Not of 32 buckets, or with another sum than there were requests."""
+    counts = source.column("latency").combine_chunks()
+    offsets = counts.offsets.to_numpy() - counts.offsets[0].as_py()
+    upto = np.concatenate(([0], np.cumsum(counts.flatten().to_numpy(zero_copy_only=False))))
+    summed = pa.array(upto[offsets[1:]] - upto[offsets[:-1]])
+    has_other_size = pa.array(np.diff(offsets) != BUCKETS)
+    return pc.or_(has_other_size, pc.not_equal(summed, pc.fill_null(source.column("requests").combine_chunks(), 0)))
+
+
+def _any(conditions: list[Any]) -> Any:
+    return reduce(pc.or_kleene, conditions)

@@ -31,7 +31,7 @@ from holdfast.ledger.store import TableStore
 from holdfast.pipeline import checks, close, ingest, rollup
 from holdfast.pipeline.checks import Check
 from holdfast.pipeline.close import Records, Terms, moment
-from holdfast.pipeline.job import Job
+from holdfast.pipeline.job import ROWS_HERE_MAX, Job
 from holdfast.usage import schema
 
 POLL_S: Final = 0.5
@@ -81,6 +81,7 @@ class Ledger:
         terms: Terms | None = None,
         now_us: Callable[[], int] = lambda: time.time_ns() // 1000,
         progress: Callable[[str], None] = lambda _: None,
+        rows_here_max: int = ROWS_HERE_MAX,
     ) -> None:
         self.store = TableStore(root)
         self.spool = spool_root
@@ -89,9 +90,17 @@ class Ledger:
         self._records = records
         self._now_us = now_us
         self._progress = progress
+        self._rows_here_max = rows_here_max
 
     def job(self) -> Job:
-        return Job(self.store, self.spool, session=self._session, run_id=uuid.uuid4().hex, now_us=self._now_us())
+        return Job(
+            self.store,
+            self.spool,
+            session=self._session,
+            run_id=uuid.uuid4().hex,
+            now_us=self._now_us(),
+            rows_here_max=self._rows_here_max,
+        )
 
     def once(self) -> Outcome:
         """Everything there is to do. Raises LedgerError when it cannot be done."""

@@ -4,15 +4,24 @@
     session(master="spark://host:7077")     a cluster
     session(remote="sc://host:15002")       through Connect; the client needs no Java
 
+What Java and Spark say while they work is kept from the terminal: warnings that nobody can act on. If they do not start
+it is told.
+
 A session that spark-submit, a notebook or a platform has made works as well: `require(spark)` sets what still can be.
 """
 
 import os
 import sys
+import tempfile
 from collections.abc import Mapping
 from typing import Any, Final
 
+from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkException
+from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
+
+from holdfast.ledger.errors import LedgerError
 
 SETTINGS: Final = {
     "spark.sql.session.timeZone": "UTC",
@@ -20,7 +29,6 @@ SETTINGS: Final = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "100000",  # 3,000 files: 1 s instead of 18
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",  # INT96 would have no least and greatest
-    "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "100000",  # the sets of nodes are small
 }
 START: Final = {
     "spark.ui.enabled": "false",
@@ -28,6 +36,17 @@ START: Final = {
     "spark.driver.extraJavaOptions": "-Duser.timezone=UTC",
     "spark.log.level": "ERROR",
 }
+# For few rows: compiling plans and hot loops takes three times as long as what it saves. For many it is two to four
+# times slower.
+SMALL: Final = {
+    "spark.driver.extraJavaOptions": "-Duser.timezone=UTC -XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.shuffle.partitions": "1",
+    "spark.default.parallelism": "2",
+}
+TOLD_LINES: Final = 5  # of what Java said before it gave up
 SHUFFLE_PARTITIONS: Final = 8  # on one machine: 200 empty tasks take longer than the work of most runs
 
 
@@ -42,9 +61,25 @@ def session(*, master: str = "local[*]", remote: str = "", settings: Mapping[str
     if master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         chosen = {"spark.sql.shuffle.partitions": str(SHUFFLE_PARTITIONS), "spark.driver.memory": "1g"} | chosen
+    _start(chosen | {"spark.master": master, "spark.app.name": "holdfast-ledger"})
     for name, value in chosen.items():
         builder = builder.config(name, value)
     return builder.master(master).getOrCreate()
+
+
+def _start(settings: Mapping[str, str]) -> None:
+    """The JVM and its context, as the builder would; only here can be said where what it writes goes to."""
+    if SparkContext._active_spark_context is not None:  # of somebody else; the builder takes it
+        return
+    conf: Any = SparkConf().setAll(list(settings.items()))
+    with tempfile.TemporaryFile() as told:
+        try:
+            gateway = SparkContext._gateway or launch_gateway(conf, {"stderr": told})
+            SparkContext(conf=conf, gateway=gateway)
+        except PySparkException as problem:
+            told.seek(0)
+            lines = told.read().decode(errors="replace").splitlines()[-TOLD_LINES:]
+            raise LedgerError("Spark does not start: " + " ".join([str(problem), *lines])) from None
 
 
 def require(spark: Any) -> Any:

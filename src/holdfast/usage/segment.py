@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from holdfast.runtime.failpoint import failpoint
@@ -138,11 +139,21 @@ def _encode(footer: Footer, rows: Sequence[Row]) -> bytes:
 
 def read_footer(path: Path) -> Footer:
     """Checked against the file's name, and the version against ours. Reads the end of the file, not the rows."""
+    with _open(path) as file:
+        return _footer(path, file.metadata)
+
+
+def _open(path: Path) -> Any:
     try:
-        metadata = pq.read_metadata(path)
-        raw = (metadata.metadata or {})[KEY]
-        footer = msgspec.json.decode(raw, type=Footer)
-    except (pa.ArrowException, OSError, KeyError, ValueError) as problem:
+        return pq.ParquetFile(path, page_checksum_verification=True)
+    except (pa.ArrowException, OSError) as problem:
+        raise Damaged(f"{path} cannot be read as a segment: {problem}") from None
+
+
+def _footer(path: Path, metadata: Any) -> Footer:
+    try:
+        footer = msgspec.json.decode((metadata.metadata or {})[KEY], type=Footer)
+    except (KeyError, ValueError) as problem:
         raise Damaged(f"{path} cannot be read as a segment: {problem}") from None
     if not 1 <= footer.version <= schema.VERSION:
         raise UnknownVersion(
@@ -157,17 +168,18 @@ def read_footer(path: Path) -> Footer:
 
 def read(path: Path) -> tuple[Footer, Any]:
     """The footer and the rows as an Arrow table of exactly `arrow_schema`. Checks columns and times."""
-    footer = read_footer(path)
+    with _open(path) as file:
+        footer = _footer(path, file.metadata)
+        try:
+            table = file.read(use_threads=False).replace_schema_metadata(None)  # threads cost more than a segment
+        except (pa.ArrowException, OSError) as problem:
+            raise Damaged(f"{path} cannot be read: {problem}") from None
     wanted = arrow_schema(footer.kind, footer.version)
-    try:
-        table = pq.ParquetFile(path, page_checksum_verification=True).read().replace_schema_metadata(None)
-    except (pa.ArrowException, OSError) as problem:
-        raise Damaged(f"{path} cannot be read: {problem}") from None
     if table.schema.names != wanted.names or table.schema.types != wanted.types:
         raise Damaged(f"{path} has other columns than {footer.kind} of version {footer.version}")
     table = table.cast(wanted)
-    times = table.column("time").cast(pa.int64()).to_pylist()
-    if (min(times, default=0), max(times, default=0)) != (footer.min_time, footer.max_time):
+    times = pc.min_max(table.column("time").cast(pa.int64())).as_py()
+    if (times["min"] or 0, times["max"] or 0) != (footer.min_time, footer.max_time):
         raise Damaged(f"{path} has rows of other times than its footer says")
     return footer, _completed(table, footer.kind)
 

@@ -1,4 +1,4 @@
-"""A program: one run, in a JVM of its own.
+"""A program: one run, in a JVM of its own, with all its work done by tasks.
 
     python -m tests.pipeline.on_spark.one_run SPOOL LEDGER [MASTER or sc://REMOTE]
 
@@ -13,18 +13,17 @@ import msgspec
 
 from holdfast.pipeline.publish import billing
 from holdfast.pipeline.run import Ledger
-from holdfast.spark.session import session
+from holdfast.spark.session import SMALL, session
 from tests.pipeline.emitter import DAY, T0
-from tests.pipeline.on_spark.conftest import QUICK
 
 
 def main(spool: Path, root: Path, where: str = "local[2]") -> None:
     def start() -> Any:
-        started.append(session(remote=where) if where.startswith("sc://") else session(master=where, settings=QUICK))
+        started.append(session(remote=where) if where.startswith("sc://") else session(master=where, settings=SMALL))
         return started[-1]
 
     started: list[Any] = []
-    ledger = Ledger(root, spool, session=start, records=billing.records, now_us=now_us)
+    ledger = Ledger(root, spool, session=start, records=billing.records, now_us=now_us, rows_here_max=0)
     print(msgspec.json.encode(ledger.once()).decode())
     for each in started:
         each.stop()

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -34,6 +35,14 @@ def test_a_batch_reads_every_row_once(spark: SparkSession, spool: Path) -> None:
     made = spark.read.format("holdfast-usage").option("partitions", "3").load(str(spool))
     assert made.count() == sum(each.rows for each in emitters)
     assert units(made) == sum(each.units for each in emitters)
+
+
+def test_an_empty_spool_has_the_columns_of_its_kind(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "meter").mkdir()
+    made = spark.read.format("holdfast-usage").load(str(tmp_path))
+    assert made.columns == list(tables.source_schema("meter").names)
+    assert made.count() == 0
+    assert spools.nodes(tmp_path, "meter") == []
 
 
 def test_a_hole_is_an_error_that_names_the_file(spark: SparkSession, spool: Path) -> None:
@@ -82,7 +91,9 @@ def test_a_commit_on_an_old_version_or_of_too_few_rows_adds_nothing(new_job: Cal
     job = new_job()
     seen = job.look(tables.LEDGERS["meter"])
     plan = spools.plan(spool, "meter", positions={})
-    made = rows.ledger_rows(ingest.source(job, plan), kind="meter", run_id="r", now_us=job.now_us)
+    batches = spools.read(spool, "meter", plan.ranges, batch_rows=100)
+    own = rows.ledger_rows(pa.Table.from_batches(batches), kind="meter", run_id="r", now_us=job.now_us)
+    made = job.spark.createDataFrame(own, tables.ddl(own.schema))
     with pytest.raises(Unbalanced, match="4 rows were written, and the segments have 5"):
         job.commit(made, seen, transactions={}, rows_expected=5)
     assert new_job().store.snapshot(tables.LEDGERS["meter"]).rows == 0
