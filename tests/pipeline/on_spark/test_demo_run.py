@@ -130,6 +130,16 @@ def test_other_rates_price_the_month_anew(data: Path, tmp_path: Path) -> None:
     assert before["at_sqs"] == after["at_sqs"]
 
 
+def test_usage_without_a_price_is_an_error_and_keeps_the_bill_that_was(data: Path, tmp_path: Path) -> None:
+    late = tmp_path / "late.toml"
+    late.write_text(rates.DEFAULT.read_text().replace("valid_from = 2026-01-01", "valid_from = 2999-01-01"))
+    before = pipeline("bill", "--data", str(data), "--json")
+    refused = pipeline("bill", "--data", str(data), "--rates", str(late))
+    assert (refused.code, refused.out) == (2, "")
+    assert "Add one with valid_from = 2026-11-14 or earlier to the rates file" in refused.told
+    assert pipeline("bill", "--data", str(data), "--json") == before
+
+
 def test_segments_that_are_in_the_ledger_can_be_removed_and_nothing_is_missed(data: Path, tmp_path: Path) -> None:
     copy = tmp_path / "data"
     shutil.copytree(data, copy)
