@@ -17,6 +17,7 @@ FAST = $$(test -e $(COMPILED)/.ready && test -z "$$(find src -name '*.py' -newer
 SIM_SECONDS ?= 60
 SEEDS ?= 100
 FIRST ?= 0
+HOURS ?= 1000
 KIND ?=  # of simulation: host or cluster; empty: both by turns
 MUTANTS ?= 4
 TESTERS ?= 4  # processes of tests; many of them wait for servers
@@ -32,7 +33,7 @@ COMPILED_TESTS := tests/process/test_server.py tests/process/test_durability.py 
 
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-spark setup-compat run compile test test-sim test-compiled check fmt static unit sim sim-timed \
-	mutants model cuts fuzz bench bench-quick bench-peers bench-core bench-pipeline pipeline-demo \
+	sim-long mutants model cuts fuzz bench bench-quick bench-peers bench-core bench-pipeline pipeline-demo \
 	test-spark test-spark-full lock lock-spark
 
 help: ## list the targets
@@ -136,6 +137,9 @@ sim-timed: setup
 
 sim: setup ## simulate SEEDS seeds, beginning with FIRST
 	$(BIN)/python -m tests.sim --seeds $(SEEDS) --first $(FIRST) $(addprefix --kind ,$(KIND))
+
+sim-long: setup ## simulate whole days of clusters, HOURS hours
+	$(BIN)/python -m tests.sim.long --hours $(HOURS) --first $(FIRST) --write build/sim-long.txt
 
 mutants: setup ## weaken the core in every listed way; the simulator has to notice each
 	$(BIN)/python -m tests.sim.mutants

@@ -170,6 +170,11 @@ class LaneAccount:
         own += [config.time_to_live_s for config in self.configs if config.time_to_live_s]
         return min([config.retention_s for config in self.configs] + own) * SECOND
 
+    def forget_deleted(self) -> None:
+        """Rows of groups that are certain of nothing any more, and never will be again."""
+        for group, rows in self.groups.items():
+            self.groups[group] = [row for row in rows if not row.letter.is_delete_tried]
+
     def enter_group(self, seq: int, letter: Letter) -> None:
         rows = self.groups.setdefault(letter.group, [])
         row = Row(seq, letter)

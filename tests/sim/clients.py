@@ -77,6 +77,9 @@ class Client:
 
 
 class Producer(Client):
+    delays: tuple[int, ...] = (0, 1, 3)
+    lives: tuple[int, ...] = (1, 2, 60)
+
     def __init__(self, *args: Any, **more: Any) -> None:
         super().__init__(*args, **more)
         self._keys: list[str] = []  # deduplication ids used lately
@@ -126,8 +129,8 @@ class Producer(Client):
         number = len(self.account.letters)
         size = world.between(200, 1400) if world.chance(0.1) else world.between(0, 120)
         content = b"%d:" % number + bytes([number % 251]) * size
-        delay_s = world.rng.choice((0, 1, 3)) if world.chance(0.1) and not queue.is_fifo else None
-        ttl_s = world.rng.choice((1, 2, 60)) if queue.name == "mortal" and world.chance(0.3) else None
+        delay_s = world.rng.choice(self.delays) if world.chance(0.1) and not queue.is_fifo else None
+        ttl_s = world.rng.choice(self.lives) if queue.name == "mortal" and world.chance(0.3) else None
         scope = f"{group}/" if config.deduplication_per_group else ""
         letter = Letter(
             number,
@@ -178,11 +181,14 @@ class Consumer(Client):
         command = Receive(
             queue.lane,
             count_max=world.rng.choice((1, 1, 3, 10)),
-            visibility_timeout_s=world.rng.choice((None, None, 1, 2, 6, 20, 0)),
+            visibility_timeout_s=self._timeout(),
             attempt_id=attempt,
         )
         wait_s = world.rng.choice((0, 0, 1, 3))
         self._asked = self.ask(queue, command, about=queue, wait_s=wait_s)
+
+    def _timeout(self) -> int | None:
+        return self.world.rng.choice((None, None, 1, 2, 6, 20, 0))
 
     def _disappear(self) -> None:
         """The connection breaks; the host may notice. A new consumer takes its place."""

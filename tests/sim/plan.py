@@ -45,6 +45,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     reply_loss: float = 0
     # the queues
     has: tuple[str, ...] = ()
+    lives: tuple[int, ...] = (0, 3)  # seconds, of the queue whose messages have a time to live
+    retentions: tuple[int, ...] = (5, 12)  # seconds, of the same queue
 
 
 QUIET: Final = Plan()  # no faults: for directed tests

@@ -40,6 +40,7 @@ class Queues:
     def __init__(self, plan: Plan, rng: Random) -> None:
         self.all: list[Queue] = []
         self._rng = rng
+        self._plan = plan
         self.dead = self._add("dead", TWO)
         self.plain = self._add("plain", ONE, redrive=self._redrive(self.dead))
         self.simple = self._add("simple", TWO, is_strict=False)
@@ -77,8 +78,8 @@ class Queues:
         self._add(
             "mortal",
             ONE,
-            time_to_live_s=self._rng.choice((0, 3)),
-            retention_s=self._rng.choice((5, 12)),
+            time_to_live_s=self._rng.choice(self._plan.lives),
+            retention_s=self._rng.choice(self._plan.retentions),
             redrive=redrive,
         )
 

@@ -52,6 +52,10 @@ class Request:
         self.contents: list[tuple[bytes, bytes]] = []  # of a delivery: content and MessageId of each message
 
     @property
+    def is_over(self) -> bool:
+        return self.fate != OPEN
+
+    @property
     def is_done(self) -> bool:
         """It was answered, and not by a refusal."""
         return self.fate == ANSWERED and not isinstance(self.answer, HoldfastError)

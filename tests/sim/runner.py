@@ -311,7 +311,8 @@ class Runner:
         self.process.run(self.shard, self._chores(), self._chores_done)
 
     def _chores_done(self, is_full: bool) -> None:
-        delay = RETRY if is_full else self.world.between(CHORES_EVERY // 2, CHORES_EVERY * 2)
+        pause = self.world.lazily(CHORES_EVERY)
+        delay = RETRY if is_full else self.world.between(pause // 2, pause * 2)
         self.process.call(delay, self._do_chores)
 
     def _chores(self) -> Work[bool]:

@@ -14,6 +14,7 @@ from typing import Any, Final
 MS: Final = 1_000
 SECOND: Final = 1_000_000
 KEPT: Final = 60  # events shown when a run fails
+LAZY_MAX: Final = 30 * SECOND  # between two looks of anything that looks again and again, however slow the pace
 
 Action = Callable[..., None]
 
@@ -32,6 +33,7 @@ class World:
         self.seed = seed
         self.now = 0  # microseconds since the run began
         self.rng = Random(seed)
+        self.pace = 1  # so many times slower is what machines do at intervals (cluster/doze.py)
         self.faults: dict[str, int] = {}  # injected so far, by kind
         self.events: dict[str, int] = {}  # other things worth counting
         self.last: deque[str] = deque(maxlen=KEPT)
@@ -62,6 +64,10 @@ class World:
             self.now, _, action, args = heappop(events)
             action(*args)
         return True
+
+    def lazily(self, interval: int) -> int:
+        """How long until whoever looks every `interval` looks again, at this pace."""
+        return min(interval * self.pace, LAZY_MAX)
 
     # Chance
 

@@ -76,15 +76,26 @@ class Cluster:
             node.start()
         self.found()
 
-    def heal(self) -> None:
-        """No more faults; whoever is away comes back."""
+    def expose(self, plan: ClusterPlan) -> None:
+        """From now on the faults of this plan may happen, also after a healing."""
+        self.plan = plan
+        self.is_healed = False
+        self.wire.expose(plan.weather)
+        self.store.expose()
+        self.store.weather = plan.store
+        for node in self.nodes:
+            node.plan, node.is_healed = plan, False
+
+    def heal(self, *, away: "Node | None" = None) -> None:
+        """No more faults; whoever is away comes back, but for one."""
         self.is_healed = True
         self.wire.heal()
         self.store.heal()
         for node in self.nodes:
             node.heal()
-            node.back_at = 0
-            self.world.after(self.world.between(0, SECOND), node.start)
+            if node is not away:
+                node.back_at = 0
+                self.world.after(self.world.between(0, SECOND), node.start)
 
     # The first configuration
 

@@ -24,6 +24,7 @@ class ClusterFaults:
         self._cluster = cluster
         self._world = cluster.world
         self.is_at_rest = False
+        self.is_over = False
 
     def start(self) -> None:
         plan = self._cluster.plan
@@ -51,9 +52,28 @@ class ClusterFaults:
             if mean_s:
                 self._repeat(int(mean_s * SECOND), action)
 
+    def actions(self, *, may_damage: bool) -> list[Callable[[], None]]:
+        """Single faults that may befall a cluster nobody uses."""
+        return [
+            *([self._flip] if may_damage else []),
+            lambda: self._any().crash(POWER, ""),
+            lambda: self._any().crash(KILL, ""),
+            lambda: self._any().lose_power(self._world.between(*LONG), "for long"),
+            self._black_out,
+            self._pause,
+            self._jump,
+            self._wipe,
+            self._slow_disk,
+            self._isolate,
+            self._one_way,
+            self._split,
+            self._store_away,
+            self._store_cut,
+        ]
+
     def _repeat(self, mean: int, action: Callable[[], None]) -> None:
         def happen() -> None:
-            if not self._cluster.is_healed:
+            if not (self._cluster.is_healed or self.is_over):
                 if not self.is_at_rest:
                     action()
                 self._repeat(mean, action)

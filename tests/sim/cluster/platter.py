@@ -64,6 +64,12 @@ class Platters:
                 self._tally.check("I6", False, f"{where}: epoch {frame.epoch} lsn {lsn} has other bytes than elsewhere")
         self._tally.counts["I6"] += 1
 
+    def forget(self, disks: list[Disk]) -> None:
+        """Files that are on none of these disks. What they held stays known: I6 compares it with later copies."""
+        there = {file for disk in disks for names in disk.solid_names.values() for file in names.values()}
+        there |= {file for disk in disks for names in disk.names.values() for file in names.values()}
+        self._scans = {file: scan for file, scan in self._scans.items() if file in there}
+
     def _check_time(self, shard: int, frame: FrameSeen, before: int, where: str) -> None:
         now, time = self._world.now, frame.time
         epoch, lsn, reached = self._reached.get(shard, (0, 0, 0))

@@ -60,7 +60,7 @@ class Replicas:
         if now >= self._compare_at.get(key, 0) and not seat.host.disk.flips:
             live = _settled_state(replica, archive)
             if live is not None:
-                self._compare_at[key] = now + COMPARE_EVERY
+                self._compare_at[key] = now + COMPARE_EVERY * seat.world.pace
                 self._compare(seat, live)
 
     def _check_applied(self, seat: "Seat", log: ReplicaLog) -> None:

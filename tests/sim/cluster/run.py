@@ -8,6 +8,7 @@ from holdfast.core.cluster import ShardState
 from tests.sim.clients import Admin, Client, Consumer, Producer
 from tests.sim.cluster.cluster import MEMBERS, Cluster
 from tests.sim.cluster.faults import ClusterFaults
+from tests.sim.cluster.node import Node
 from tests.sim.cluster.plan import ClusterPlan, draw
 from tests.sim.drain import Drain
 from tests.sim.plan import shrunk
@@ -33,6 +34,7 @@ class ClusterSimulation:
         self.front = self.cluster.frontends[0]
         self.drain = Drain(self.front, self.account, self.queues)
         self.loaded_us = 0
+        self.absent: list[Node] = []  # not expected to be there
         self.clients: list[Client] = []
         self._unconfigured = 0
         for queue in self.queues.all:
@@ -55,7 +57,7 @@ class ClusterSimulation:
 
     def load(self) -> None:
         plan, world = self.plan, self.world
-        self.clients = clients = self._clients()
+        self.clients = clients = self.make_clients()
         for client in clients:
             client.start()
         self.faults.start()
@@ -73,7 +75,7 @@ class ClusterSimulation:
         for client in clients:
             client.rest(is_at_rest)
 
-    def _clients(self) -> list[Client]:
+    def make_clients(self) -> list[Client]:
         plan, fronts = self.plan, self.cluster.frontends
         vanish = int(plan.vanish_s * SECOND * 8)
 
@@ -102,7 +104,7 @@ class ClusterSimulation:
 
     def missing(self) -> str:
         """What this cluster still lacks; empty when all shards are served by as many members as there can be."""
-        wanted = min(MEMBERS, len(self.cluster.nodes))
+        wanted = min(MEMBERS, len(self.cluster.nodes) - len(self.absent))
         for shard in self.cluster.shards:
             found = self.cluster.record(shard)
             if found is None:

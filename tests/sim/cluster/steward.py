@@ -59,7 +59,7 @@ class Steward:
             self._lease = LeaseId(0)
             self._keep_lease()
         else:
-            self.process.call(RENEW, self._keep_lease)
+            self.process.call(self.world.lazily(RENEW), self._keep_lease)
 
     def _granted(self, answer: Any) -> None:
         if answer is UNKNOWN:
@@ -68,7 +68,7 @@ class Steward:
         self._lease = answer
         self._register()
         self._step(Leased(answer))
-        self.process.call(RENEW, self._keep_lease)
+        self.process.call(self.world.lazily(RENEW), self._keep_lease)
 
     def _register(self) -> None:
         record = HostRecord(self.identity.disk, self.identity.boot, address=str(self.identity.host))
@@ -98,7 +98,7 @@ class Steward:
         )
         for host in audience_of(identity.host, view.hosts, holder):
             self.process.cluster.send(self.process.node, host, "hear_beat", beat)
-        self.process.call(BEAT, self._beat)
+        self.process.call(self.world.lazily(BEAT), self._beat)
 
     def hear(self, beat: Heartbeat) -> None:
         self._step(beat)

@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from holdfast.core.coordination import Outcome
-from holdfast.core.store import Changes, Compacted, Event, LeaseGone, LeaseId, State, Transaction
+from holdfast.core.store import Changes, Compacted, Event, Lease, LeaseGone, LeaseId, State, Transaction
 from tests.sim.cluster.wire import Wire
 from tests.sim.world import MS, SECOND, World
 
@@ -111,7 +111,13 @@ class Store:
 
     def _expire_now_and_then(self) -> None:
         self.expire()
-        self.world.after(LOOK_AGAIN, self._expire_now_and_then)
+        self.world.after(self.world.lazily(LOOK_AGAIN), self._expire_now_and_then)
+
+    def stretch_leases(self, life_us: int) -> None:
+        """All are this long from now on, whatever was asked for."""
+        leases = self.state._leases
+        for lease in leases:
+            leases[lease] = Lease(lease, life_us, self.world.now + life_us)
 
     def _announce(self) -> None:
         """Watchers of processes that are gone are forgotten, the others look soon."""
@@ -132,6 +138,10 @@ class Store:
     def heal(self) -> None:
         self.is_healed = True
         self.away_until = self.slow_until = 0
+
+    def expose(self) -> None:
+        """Faults may befall it again."""
+        self.is_healed = False
 
 
 class StoreClient:
@@ -240,7 +250,7 @@ class Watch:
 
     def _go_on(self) -> None:
         self._look()
-        self._client._after(LOOK_AGAIN, self._go_on)
+        self._client._after(self._store.world.lazily(LOOK_AGAIN), self._go_on)
 
     def _look(self) -> None:
         self._is_due = False

@@ -108,7 +108,7 @@ class Upkeep(Runner):
             self.process.call(RETRY, self._look_again, need, life)
         elif life == self._lives and isinstance(self.replica, Replica):
             self.replica.loaded(need, found.headers, found.upto)
-            self.step(Tick())
+            self.wake()
 
     def _look_again(self, need: Need, life: int) -> None:
         if life == self._lives:

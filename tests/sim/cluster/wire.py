@@ -100,6 +100,11 @@ class Wire:
         self.is_healed = True
         self._cuts.clear()
 
+    def expose(self, weather: Weather) -> None:
+        """Faults may befall it again."""
+        self.is_healed = False
+        self._weather = weather
+
 
 def around(name: str, others: list[str], *, is_out: bool = True, is_in: bool = True) -> list[tuple[str, str]]:
     """The links between one and all others, in one direction or both."""
