@@ -28,6 +28,7 @@ from holdfast.ledger import spool, tables
 from holdfast.ledger.errors import LedgerError
 from holdfast.ledger.positions import Position
 from holdfast.ledger.spool import Range
+from holdfast.runtime.failpoint import failpoint
 from holdfast.usage import schema
 
 FORMAT: Final = "holdfast-usage"
@@ -135,6 +136,7 @@ class UsageStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._goal = self._reach(start, segments_max=NO_LIMIT)
         segments_max = limit.max_files if isinstance(limit, ReadMaxFiles) else NO_LIMIT
         end = self._reach(start, segments_max=segments_max)
+        failpoint("in_latest_offset")
         return end if self._goal is None else _least(end, self._goal)
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's name

@@ -16,7 +16,9 @@ from holdfast.ledger.errors import Conflict, Unbalanced
 from holdfast.ledger.store import TableStore
 from holdfast.pipeline import ingest, rows
 from holdfast.pipeline.job import Job
+from holdfast.spark.usage_source import UsageSource
 from tests.pipeline.emitter import HOUR, MINUTE, T0, Emitter, meter
+from tests.pipeline.on_spark.test_spark_kills import killing
 
 
 def emit(spool: Path, node: str, *, begin: int = 0, count: int = 4, emitter: Emitter | None = None) -> Emitter:
@@ -56,7 +58,9 @@ def test_an_unknown_kind_is_told_what_there_is(spark: SparkSession, spool: Path)
         spark.read.format("holdfast-usage").option("kind", "meters").load(str(spool)).count()
 
 
-def test_a_stream_reads_every_row_once_over_restarts_and_within_its_limit(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_stream_reads_every_row_once_over_kills_and_restarts_and_within_its_limit(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     spool, out, marks = tmp_path / "usage", tmp_path / "out", tmp_path / "marks"
     emitters = [emit(spool, "a"), emit(spool, "b", count=1)]
 
@@ -74,6 +78,9 @@ def test_a_stream_reads_every_row_once_over_restarts_and_within_its_limit(spark:
         query.awaitTermination()
         return [each for each in rows_of if each]
 
+    with killing(spark, "in_latest_offset", UsageSource), pytest.raises(PySparkException):
+        drain()
+    assert list((marks / "offsets").glob("[0-9]*")) == []  # it had not got so far
     assert drain() == [2, 2, 1]  # two segments at a time, of both nodes in turn
     emitters[0].emit([meter(T0, requests=100)], until=T0 + HOUR, is_final=True)
     emit(spool, "a", begin=5, count=1, emitter=emitters[0])

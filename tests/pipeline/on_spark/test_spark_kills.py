@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql.datasource import DataSource
 
 from holdfast.ledger import tables
 from holdfast.ledger.errors import LedgerError
@@ -68,17 +69,17 @@ def require_exact(ledger: Ledger, emitters: list[Emitter]) -> None:
 
 
 @contextmanager
-def killing(spark: SparkSession, point: str) -> Iterator[None]:
-    """Python workers that start in here die at a fault point. Registering the sink anew hands those of the sink the
+def killing(spark: SparkSession, point: str, source: type[DataSource] = TableSink) -> Iterator[None]:
+    """Python workers that start in here die at a fault point. Registering a source or sink anew hands its workers the
     session's environment; as Spark finds it by itself they have that of the JVM."""
     environment = spark.sparkContext.environment
     environment["HOLDFAST_FAILPOINT"] = point
-    spark.dataSource.register(TableSink)
+    spark.dataSource.register(source)
     try:
         yield
     finally:
         del environment["HOLDFAST_FAILPOINT"]
-        spark.dataSource.register(TableSink)
+        spark.dataSource.register(source)
 
 
 @pytest.mark.parametrize("point", POINTS)
