@@ -57,6 +57,8 @@ def test_every_message_is_found_where_it_is_and_nowhere_else(positions: list[int
             assert each.find(OTHER, Lsn(at)) == (at * 1000 + 1, at)
             if at + 1 not in positions:
                 assert each.find(LANE, Lsn(at + 1)) is None
+        for at in (*positions, *reversed(positions)):
+            assert each.find(LANE, Lsn(at)) == (at * 1000, at)
         assert each.find(LaneId(99), Lsn(1)) is None
 
 

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from holdfast.backend.disk import FOLDERS, Disk, make_folders
-from holdfast.backend.letters import LETTER_BYTES, LetterCache
+from holdfast.backend.letters import GAP_BYTES, LETTER_BYTES, SPAN_BYTES, LetterCache, spanned
+from holdfast.core.archive import Location
 from holdfast.core.files import Create, List, Read, Rename, Size, Sync, SyncDir, Unlink, Work, Write, replace
-from holdfast.core.types import Lsn, WallMs
+from holdfast.core.types import Epoch, Lsn, WallMs
 from holdfast.runtime.crypto import KeyFileError, MasterKey, create_key, read_key
 from holdfast.runtime.letter import Letter
 
@@ -131,3 +132,30 @@ def test_the_oldest_letters_leave_first() -> None:
     for at in range(1, 6):
         cache.put(Lsn(at), Letter(bytes(100), WallMs(at)))
     assert [at for at in range(1, 6) if cache.get(Lsn(at))] == [3, 4, 5]
+
+
+def at(offset: int, length: int, path: str = "segments/a") -> Location:
+    return Location(path, offset, length, Epoch(1), "a")
+
+
+def test_neighbours_are_read_at_once_and_others_alone() -> None:
+    located = [
+        at(512, 100),
+        at(612, 50),  # beside it
+        at(662 + GAP_BYTES, 10),  # behind a frame's head
+        at(662 + 2 * GAP_BYTES + 11, 10),  # too far
+        at(0, 10),  # before it: an older message that came back
+        at(10, 10, "segments/b"),  # beside it in another file
+        at(20, SPAN_BYTES, "segments/b"),  # too long to be read along
+        at(20, SPAN_BYTES, "segments/b"),  # the same once more
+    ]
+    spans = spanned(located)
+    assert [(read.path, read.offset, read.length) for read, _ in spans] == [
+        ("segments/a", 512, 150 + GAP_BYTES + 10),
+        ("segments/a", 662 + 2 * GAP_BYTES + 11, 10),
+        ("segments/a", 0, 10),
+        ("segments/b", 10, 10),
+        ("segments/b", 20, SPAN_BYTES),
+        ("segments/b", 20, SPAN_BYTES),
+    ]
+    assert [place for _, within in spans for place in within] == located

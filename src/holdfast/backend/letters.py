@@ -32,9 +32,12 @@ from holdfast.runtime.logs import log
 CACHE_BYTES = 67_108_864  # contents of messages sent lately
 LETTER_BYTES = 150  # what one costs besides its content
 INDEXES_MAX = 4  # of sealed segments, about 6 MiB each
+SPAN_BYTES = 1_048_576  # read at once, at most, when messages lie beside each other
+GAP_BYTES = 4096  # between two of them: a frame's head, or short records of other queues
 
 Place = tuple[LaneId, Lsn]  # where a message's bytes are: its lane, and Header.at
 Wanted = Sequence[Place]
+Span = tuple[Read, list[Location]]  # one read, and the messages in it
 
 
 class LetterCache:
@@ -126,18 +129,29 @@ class Reader:
         on_done(located)
 
     def _read(self, wanted: Wanted, located: list[Location], on_done: Callable[[list[Message | None]], None]) -> None:
-        data = [self._at_once.read_now(place.path, place.offset, place.length) for place in located]
-        if None not in data:
-            on_done(self._open(wanted, located, [each for each in data if each is not None]))
+        spans = spanned(located)
+        data: list[bytes] = []
+        for span, _ in spans:
+            read = self._at_once.read_now(span.path, span.offset, span.length)
+            if read is None:
+                break
+            data.append(read)
+        else:
+            on_done(self._open(wanted, spans, data))
             return
         self._later(
-            lambda: [self._in_thread.execute(Read(place.path, place.offset, place.length)) for place in located],
-            lambda read: on_done(self._open(wanted, located, read)),
+            lambda: [self._in_thread.execute(span) for span, _ in spans],
+            lambda data: on_done(self._open(wanted, spans, data)),
         )
 
-    def _open(self, wanted: Wanted, located: list[Location], data: list[bytes]) -> list[Message | None]:
-        pairs = zip(wanted, located, data, strict=True)
-        return [self._decode(at, lane, place, each) for (lane, at), place, each in pairs]
+    def _open(self, wanted: Wanted, spans: list[Span], data: list[bytes]) -> list[Message | None]:
+        messages: list[Message | None] = []
+        for (span, within), read in zip(spans, data, strict=True):
+            for place in within:
+                lane, at = wanted[len(messages)]
+                start = place.offset - span.offset
+                messages.append(self._decode(at, lane, place, read[start : start + place.length]))
+        return messages
 
     def _decode(self, at: Lsn, lane: LaneId, place: Location, data: bytes) -> Message | None:
         try:
@@ -203,6 +217,29 @@ class Reader:
             self._fail(problem)
         else:
             on_done(future.result())
+
+
+def spanned(located: Iterable[Location]) -> list[Span]:
+    """The reads that fetch these, in order: one for neighbours, which is what messages of a busy queue are."""
+    groups: list[list[Location]] = []
+    for place in located:
+        if groups and _is_next(groups[-1], place):
+            groups[-1].append(place)
+        else:
+            groups.append([place])
+    return [(_around(group), group) for group in groups]
+
+
+def _is_next(within: list[Location], place: Location) -> bool:
+    first, last = within[0], within[-1]
+    gap = place.offset - last.offset - last.length
+    is_short = place.offset + place.length - first.offset <= SPAN_BYTES
+    return place.path == last.path and 0 <= gap <= GAP_BYTES and is_short
+
+
+def _around(within: list[Location]) -> Read:
+    first, last = within[0], within[-1]
+    return Read(first.path, first.offset, last.offset + last.length - first.offset)
 
 
 def places(lane: LaneId, headers: Iterable[Header]) -> Wanted:

@@ -57,10 +57,11 @@ class IndexHead(Value, frozen=True):
 class SegmentIndex:
     """Appended to while the segment grows; read-only when it was decoded from a file."""
 
-    __slots__ = ("_lanes",)
+    __slots__ = ("_lanes", "_next")
 
     def __init__(self) -> None:
         self._lanes: dict[LaneId, bytearray | memoryview] = {}
+        self._next = 0  # behind the entry that was found last: messages are mostly read in order
 
     def add(self, lane: LaneId, header: Header, offset: int, length: int) -> None:
         self._entries(lane).extend(pack_header(header) + _PLACE.pack(offset, length))
@@ -104,11 +105,15 @@ class SegmentIndex:
         return len(self._lanes.get(lane, _EMPTY)) // ENTRY_BYTES
 
     def find(self, lane: LaneId, at: Lsn) -> tuple[int, int] | None:
-        """Offset and length of the message whose bytes stand at log position `at`. O(log n)."""
-        place = self._position(lane, at) * ENTRY_BYTES
+        """Offset and length of the message whose bytes stand at log position `at`. O(log n), O(1) for one that stands
+        behind the last."""
         entries = self._lanes.get(lane, _EMPTY)
+        place = self._next
         if place >= len(entries) or _U64.unpack_from(entries, place + _AT)[0] != at:
-            return None
+            place = self._position(lane, at) * ENTRY_BYTES
+            if place >= len(entries) or _U64.unpack_from(entries, place + _AT)[0] != at:
+                return None
+        self._next = place + ENTRY_BYTES
         return _PLACE.unpack_from(entries, place + HEADER_BYTES)
 
     def collect(self, need: Need, found: list[Header]) -> bool:
