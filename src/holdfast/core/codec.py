@@ -143,7 +143,7 @@ def decode_message(data: bytes, epoch: Epoch, lsn: Lsn, *, cipher: Cipher) -> Me
     """A message with its content, verified by its own seal. `data` begins at the type."""
     if len(data) > _SENT.size and data[0] == SENT:  # by far the most
         content = cipher.open(epoch, lsn, data[_SENT.size :], data[: _SENT.size])
-        return Sent(*_SENT.unpack_from(data)[1:], content)
+        return Sent(*(*_SENT.unpack_from(data)[1:], content))
     message = decode(data)
     if not isinstance(message, Sent | Arrived | Moved):
         raise ValueError(f"record {lsn} is no message")
