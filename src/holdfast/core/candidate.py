@@ -234,7 +234,7 @@ class Candidate:
             primary=self._station.me.host,
             members=members,
             end=end.lsn,
-            end_hash=end.crc.to_bytes(4, "little"),
+            end_hash=end.seal,
             low=min([self._standby.log.covered, *(self._covered[each.host] for each in members[1:])]),
         )
         guards = self._station.guards(members)
@@ -288,17 +288,13 @@ def verify(log: ReplicaLog, opened: Range | None, seal: bytes) -> Work[str]:
     last: Position | None = None
     for segment in segments:
         reader, path = SegmentReader(segment), segment_path(segment.stem)
-        header = yield from reader.header(log.shard, segment)
-        if header is None:
-            return f"{path}: {reader.problem}"
-        if last is not None and (segment.first, header.previous) != (last.expected, last.crc):
-            return f"{path} does not follow the segment before it"
-        last = Position(segment.first, header.previous, header.time)
         used = segment.used if segment is not segments[-1] else log.end.offset
-        while reader.offset < used and (yield from reader.next(last)) is not None:
-            pass
+        begin, end = yield from reader.read_through(log.shard, segment, used)
         if reader.offset != used:
-            return f"{path} byte {reader.offset}, lsn {last.expected}: {reader.problem}"
+            return f"{path} byte {reader.offset}, lsn {end.expected}: {reader.problem}"
+        if last is not None and (begin.expected, begin.crc) != (last.expected, last.crc):
+            return f"{path} does not follow the segment before it"
+        last = end
     if last is not None and (last.expected - 1, last.crc) != (log.end.lsn, log.end.crc):
         return f"the log on disk ends at lsn {last.expected - 1} with another checksum than at lsn {log.end.lsn}"
     return ""

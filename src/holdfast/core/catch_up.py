@@ -11,7 +11,6 @@ Laws
 """
 
 from collections import deque
-from collections.abc import Callable
 
 import msgspec
 
@@ -21,7 +20,7 @@ from holdfast.core.limits import FETCH_AGAIN, PULL_BYTES
 from holdfast.core.replica_message import Chunk, Fetch, Restart
 from holdfast.core.segment import key_path, segment_path
 from holdfast.core.snapshot import snapshot_path
-from holdfast.core.station import Post, Station
+from holdfast.core.station import Station
 from holdfast.core.types import Epoch, Instant, Lsn
 
 
@@ -57,7 +56,7 @@ class CatchUp:
         if record is None or self._station.me in record.members or self._is_allowed:
             return
         self._is_allowed = self._is_writing = True
-        self._enqueue(set_aside(self._station.promise), self._prepared)
+        self._station.write(set_aside(self._station.promise), self._prepared)
 
     def _prepared(self, _: None) -> None:
         self._is_writing = False
@@ -66,7 +65,7 @@ class CatchUp:
     def _ask(self) -> None:
         if not self._copies:
             self._is_writing = True
-            self._enqueue(self._put_in_place(), self._finished)
+            self._station.write(self._put_in_place(), self._finished)
             return
         self._asked_at = self._station.now
         copy = self._copies[0]
@@ -100,7 +99,7 @@ class CatchUp:
         copy.key = message.key or copy.key
         self._is_writing = True
         is_whole = is_end if copy.size is None else copy.done + len(message.data) >= copy.size
-        self._enqueue(self._keep(copy, message.data, is_whole=is_whole), lambda _: self._kept(is_whole=is_whole))
+        self._station.write(self._keep(copy, message.data, is_whole=is_whole), lambda _: self._kept(is_whole=is_whole))
 
     def _keep(self, copy: _Copy, data: bytes, *, is_whole: bool) -> Work[None]:
         path = self._temporary(copy)
@@ -138,12 +137,6 @@ class CatchUp:
 
     def _temporary(self, copy: _Copy) -> str:
         return (segment_path(copy.stem) if copy.stem else snapshot_path(self._snapshot)) + ".tmp"
-
-    def _enqueue(self, work: Work[None], then: Callable[[None], None]) -> None:
-        def begin() -> tuple[Work[None], tuple[Post, ...]]:
-            return work, ()
-
-        self._station.enqueue(begin, then)
 
 
 def set_aside(epoch: Epoch) -> Work[None]:

@@ -18,7 +18,7 @@ from holdfast.core.heartbeat import Role, ShardReport
 from holdfast.core.limits import STORE_PATIENCE
 from holdfast.core.promise import PROMISE, encode_promise
 from holdfast.core.replica_recovery import read_promise
-from holdfast.core.station import Changed, Done, Event, NoticeKind, Output, Post, Station
+from holdfast.core.station import Changed, Done, Event, NoticeKind, Output, Station
 from holdfast.core.types import Epoch, Instant, Lsn, ShardId, WallMs
 
 
@@ -70,11 +70,7 @@ class Damaged:
         if self._is_starting or record is None or station.me in record.members:
             return
         self._is_starting = True
-
-        def begin() -> tuple[Work[None], tuple[Post, ...]]:
-            return _start_over(record.epoch, station.identity), ()
-
-        station.enqueue(begin, lambda _: station.end())
+        station.write(_start_over(record.epoch, station.identity), lambda _: station.end())
 
 
 def _start_over(epoch: Epoch, identity: bytes) -> Work[None]:

@@ -19,7 +19,7 @@ from holdfast.core.census import Census, LaneUse
 from holdfast.core.cluster import HostId, ShardRecord
 from holdfast.core.command import Command, Need, Receive
 from holdfast.core.errors import NotPrimary, Overloaded
-from holdfast.core.files import Work, Write, perform
+from holdfast.core.files import Write, perform
 from holdfast.core.journal import Journal
 from holdfast.core.limits import (
     ASYNC_LAG,
@@ -35,7 +35,7 @@ from holdfast.core.reconfiguration import Reconfiguration
 from holdfast.core.replica_log import ReplicaLog
 from holdfast.core.replica_message import Ack, Append, Place
 from holdfast.core.roll import Peer, Roll
-from holdfast.core.station import NoticeKind, Post, Station
+from holdfast.core.station import NoticeKind, Station
 from holdfast.core.types import Header, Instant, Lsn, Seq
 
 
@@ -189,15 +189,12 @@ class Leader:
             self.end = end
         end = self.end
 
-        def begin() -> tuple[Work[None], tuple[Post, ...]]:
-            return perform(operations), ()
-
         def done(_: None) -> None:
             self.primary.synced()
             self.durable = end
             self._is_fresh = True
 
-        self._station.enqueue(begin, done)
+        self._station.write(perform(operations), done)
 
     def _send(self, write: Write, end: Place) -> None:
         now, journal = self._station.now, self.journal

@@ -178,7 +178,7 @@ class Reconfiguration:
             primary=self._station.me.host,
             members=self._members,
             end=end.lsn,
-            end_hash=end.crc.to_bytes(4, "little"),
+            end_hash=end.seal,
             low=leader.roll.covered(self._members, leader.journal.covered),
         )
         self._enter(_Phase.PROPOSED)

@@ -16,7 +16,7 @@ from holdfast.core.files import Create, List, Rename, Sync, SyncDir, Unlink, Wor
 from holdfast.core.limits import FETCH_PATIENCE, PULL_BYTES
 from holdfast.core.replica_message import Chunk, Fetch
 from holdfast.core.segment import key_path, segment_path
-from holdfast.core.segment_files import Position, Segment, SegmentReader
+from holdfast.core.segment_files import Segment, SegmentReader
 from holdfast.core.station import NoticeKind, Station
 from holdfast.core.types import Instant, Lsn, ShardId
 
@@ -105,14 +105,11 @@ def _put_in_place(shard: ShardId, segment: Segment, following: Segment, key: byt
     path = segment_path(segment.stem)
     reader, after = SegmentReader(segment), SegmentReader(following)
     reader.path = path + ".tmp"
-    header = yield from reader.header(shard, segment)
+    _, end = yield from reader.read_through(shard, segment, segment.used)
     successor = yield from after.header(shard, following)
-    if header is None or successor is None:
-        return reader.problem or after.problem
-    position = Position(segment.first, header.previous, header.time)
-    while reader.offset < segment.used and (yield from reader.next(position)) is not None:
-        pass
-    is_joined = following.first != position.expected or successor.previous == position.crc
+    if successor is None:
+        return after.problem
+    is_joined = following.first != end.expected or successor.previous == end.crc
     if reader.offset != segment.used or not is_joined:
         return reader.problem or "it does not lead up to the segment behind it"
     yield Sync(reader.path)

@@ -34,6 +34,11 @@ class Place(msgspec.Struct, frozen=True, order=True, array_like=True, gc=False):
     lsn: Lsn
     crc: int  # of the last frame with records
 
+    @property
+    def seal(self) -> bytes:
+        """As the shard's record has it of a range that ends here."""
+        return self.crc.to_bytes(4, "little")
+
 
 NOWHERE: Final = Place("", 0, Lsn(0), 0)
 

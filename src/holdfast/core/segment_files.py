@@ -114,6 +114,17 @@ class SegmentReader:
             position.expected, position.crc = Lsn(frame.last + 1), frame.crc
         return frame
 
+    def read_through(self, shard: ShardId, segment: Segment, upto: int) -> Work[tuple[Position, Position]]:
+        """Verifies everything up to byte `upto`, if `offset` is there then. Answers where it began, and where it is."""
+        header = yield from self.header(shard, segment)
+        if header is None:
+            nowhere = Position(segment.first, 0, Instant(0))
+            return nowhere, nowhere
+        begin, place = (Position(segment.first, header.previous, header.time) for _ in range(2))
+        while self.offset < upto and (yield from self.next(place)) is not None:
+            pass
+        return begin, place
+
     def head(self) -> bytes:
         """The header's bytes, before any frame was read."""
         return self._buffer[:SECTOR]

@@ -193,14 +193,11 @@ class Station:
         assert epoch > self.promising, "promises rise"
         self.promising = epoch
 
-        def begin() -> tuple[Work[None], tuple[Post, ...]]:
-            return replace(PROMISE, encode_promise(epoch, self.identity)), ()
-
         def done(_: None) -> None:
             self.promise = epoch
             then()
 
-        self.enqueue(begin, done)
+        self.write(replace(PROMISE, encode_promise(epoch, self.identity)), done)
 
     # Files
 
@@ -212,6 +209,10 @@ class Station:
         """`begin` is called when its turn has come: what to do, and what may be sent when that is durable."""
         self._jobs.append((begin, then))
         self._start()
+
+    def write(self, work: Work[Any], then: Then) -> None:
+        """As `enqueue`, of work that is known already and after which nothing is sent."""
+        self.enqueue(lambda: (work, ()), then)
 
     def read(self, work: Work[Any], then: Then) -> None:
         self._last_token += 1
