@@ -12,6 +12,7 @@ A sector of 512 bytes is written whole or not at all; that is what the log's for
 
 import errno
 from collections.abc import Iterator
+from functools import lru_cache
 from random import Random
 from typing import Any, Final
 
@@ -127,7 +128,7 @@ class Disk:
     # Operations
 
     def execute(self, root: str, op: FileOp) -> Any:
-        match op:
+        match op:  # in the order of how often they come
             case Write():
                 file = self.file(root, op.path)
                 self._grow(file, op.offset + len(op.data))
@@ -135,7 +136,7 @@ class Disk:
             case Sync():
                 self.file(root, op.path).sync()
             case Read():
-                return bytes(self.file(root, op.path).cache[op.offset : op.offset + op.length])
+                return bytes(memoryview(self.file(root, op.path).cache)[op.offset : op.offset + op.length])
             case List():
                 return sorted(self.names[f"{root}/{op.path}"])
             case Size():
@@ -297,6 +298,7 @@ class Disk:
             yield from folder.values()
 
 
+@lru_cache(maxsize=4096)
 def _split(root: str, path: str) -> tuple[str, str]:
     folder, _, name = path.rpartition("/")
     return f"{root}/{folder}", name

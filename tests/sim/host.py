@@ -23,6 +23,7 @@ from tests.sim.runner import Runner
 from tests.sim.world import MS, SECOND, World
 
 Result = TypeVar("Result")
+SYNCING: Final = (Sync, SyncDir)
 RARE: Final = (Create, Rename, SyncDir, Unlink)  # operations whose failpoints are tried more often
 KILL, POWER = "kill", "power cut"
 
@@ -124,7 +125,7 @@ class Host:
 
     def latency(self, op: FileOp) -> int:
         world = self.world
-        if isinstance(op, Sync | SyncDir):
+        if isinstance(op, SYNCING):
             if not self.is_healed and world.chance(self.plan.slow_sync):
                 world.fault("slow sync")
                 return world.between(20 * MS, 600 * MS)

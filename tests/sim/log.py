@@ -33,12 +33,12 @@ class FrameSeen(msgspec.Struct, frozen=True):
 
 def frames(data: bytes | bytearray, start: int = SECTOR) -> Iterator[FrameSeen]:
     """From `start` on, as long as they are whole."""
-    at = start
+    at, view = start, memoryview(data)
     while at + _FRAME.size <= len(data):
         length, crc, _, epoch, count, first, time, _, durable = _FRAME.unpack_from(data, at)
         if length < _FRAME.size or at + length > len(data):
             return
-        if google_crc32c.value(bytes(data[at + 8 : at + length])) != crc:
+        if google_crc32c.value(bytes(view[at + 8 : at + length])) != crc:
             return
         yield FrameSeen(at, length, crc, epoch, first, count, time, durable)
         at += -(-length // SECTOR) * SECTOR

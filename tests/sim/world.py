@@ -14,6 +14,7 @@ from typing import Any, Final
 MS: Final = 1_000
 SECOND: Final = 1_000_000
 KEPT: Final = 60  # events shown when a run fails
+HASHED_AT_ONCE: Final = 256  # lines of the trace
 LAZY_MAX: Final = 30 * SECOND  # between two looks of anything that looks again and again, however slow the pace
 
 Action = Callable[..., None]
@@ -38,6 +39,7 @@ class World:
         self.events: dict[str, int] = {}  # other things worth counting
         self.last: deque[str] = deque(maxlen=KEPT)
         self._digest = blake2b(digest_size=16)
+        self._unhashed: list[str] = []
         self._events: list[tuple[int, int, Action, tuple[Any, ...]]] = []
         self._count = 0
 
@@ -87,7 +89,13 @@ class World:
     def note(self, text: str) -> None:
         line = f"{self.now} {text}"
         self.last.append(line)
-        self._digest.update(line.encode())
+        self._unhashed.append(line)
+        if len(self._unhashed) >= HASHED_AT_ONCE:
+            self._hash()
+
+    def _hash(self) -> None:
+        self._digest.update("".join(self._unhashed).encode())
+        self._unhashed.clear()
 
     def fault(self, kind: str, text: str = "") -> None:
         self.faults[kind] = self.faults.get(kind, 0) + 1
@@ -97,4 +105,5 @@ class World:
         self.events[kind] = self.events.get(kind, 0) + number
 
     def hash(self) -> str:
+        self._hash()
         return self._digest.hexdigest()

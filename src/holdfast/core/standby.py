@@ -16,12 +16,12 @@ Laws
 
 from holdfast.core.catch_up import CatchUp
 from holdfast.core.cluster import HostId, LossRecord, encode, loss_key
-from holdfast.core.files import Work, perform
+from holdfast.core.files import perform
 from holdfast.core.limits import AHEAD_MAX, MISFITS_MAX, PULL_AFTER
 from holdfast.core.replica_log import SPARE, ReplicaLog, make_zeros
 from holdfast.core.replica_message import NOWHERE, Ack, Append, Chunk, Cut, Place, Pull, Restart
 from holdfast.core.segment import segment_path
-from holdfast.core.station import NoticeKind, Post, Station
+from holdfast.core.station import Begun, NoticeKind, Station
 from holdfast.core.store import Put, Transaction
 from holdfast.core.types import Instant, Lsn
 
@@ -134,7 +134,7 @@ class Standby:
         self._note_loss(place.lsn)
         self._is_cutting, self._is_matched = True, False
 
-        def begin() -> tuple[Work[None], tuple[Post, ...]]:
+        def begin() -> Begun:
             return log.cut(place, self._station.promise), ()
 
         def done(_: None) -> None:
@@ -180,7 +180,7 @@ class Standby:
         self._is_writing = True
         place = self.log.durable
 
-        def begin() -> tuple[Work[None], tuple[Post, ...]]:
+        def begin() -> Begun:
             nonlocal place
             if not self.log.has_pending:  # forgotten meanwhile
                 return perform(()), ()

@@ -137,7 +137,8 @@ class Output(msgspec.Struct):
     is_over: bool = False
 
 
-Begin = Callable[[], tuple[Work[Any], tuple[Post, ...]]]
+Begun = tuple[Work[Any], tuple[Post, ...]]  # what to do, and what may be sent when that is durable
+Begin = Callable[[], Begun]
 Then = Callable[[Any], None]
 
 

@@ -6,6 +6,7 @@ Three witnesses: what leaves a host for a client, what is synced on a platter, a
 them asks the code under test.
 """
 
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from holdfast.core.cluster import HostId, Life, Member, Range, ShardRecord, ShardState, decode_disk, decode_shard
@@ -84,9 +85,9 @@ class ClusterCheckers(Checkers):
     def _check_held(self, name: str, shard: int, place: Place, *, what: str, enough: int) -> None:
         """On disks that were replaced since, and among what was put aside, it counts: it was durable."""
         epoch, lsn = place
-        holders = [
-            node.name for node in self.cluster.nodes if self.platters.holds(node.disk, shard, epoch=epoch, lsn=lsn)
-        ]
+        nodes = self.cluster.nodes
+        held = (node.name for node in nodes if self.platters.holds(node.disk, shard, epoch=epoch, lsn=lsn))
+        holders = list(islice(held, enough))  # more need not be looked for
         if len(holders) < enough:
             holders = [node.name for node in self.cluster.nodes if self._ever_held(node, shard, place)]
         text = f"shard {shard}: epoch {epoch} lsn {lsn} is {what}, and durable on {holders} only"

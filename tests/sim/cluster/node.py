@@ -22,7 +22,7 @@ from tests.sim.cluster.seat import Seat
 from tests.sim.cluster.steward import Steward
 from tests.sim.cluster.store import UNKNOWN, StoreClient, outcome_of
 from tests.sim.disk import Disk
-from tests.sim.host import POWER, Host, Process
+from tests.sim.host import POWER, SYNCING, Host, Process
 from tests.sim.request import REFUSED, Request
 from tests.sim.request import UNKNOWN as FATE_UNKNOWN
 from tests.sim.runner import Settling
@@ -113,7 +113,7 @@ class Node(Host):
             self.process.resume_at = 0
 
     def latency(self, op: FileOp) -> int:
-        slow = SLOW if self.world.now < self.slow_until and isinstance(op, Sync | SyncDir) else 0
+        slow = SLOW if self.world.now < self.slow_until and isinstance(op, SYNCING) else 0
         return slow + super().latency(op)
 
     def execute(self, root: str, op: FileOp) -> Any:

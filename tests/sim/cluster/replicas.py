@@ -40,6 +40,8 @@ class Replicas:
         if not isinstance(message, Ack | Fenced):
             return
         file = seat.host.disk.solid_names[f"{seat.shard}/"].get("promise")
+        if any(flip.file is file for flip in seat.host.disk.flips):
+            return  # what stood there cannot be told any more
         promised = promised_epoch(file.solid) if file is not None else 0
         if message.epoch != promised:
             where = f"{seat.host.name} answers for shard {seat.shard} in epoch {message.epoch}"
