@@ -65,6 +65,12 @@ def test_a_run_converts_what_servers_without_pyarrow_have_kept(tmp_path: Path) -
     assert journals(tmp_path / "usage") == []
 
 
+def test_doctor_says_that_journals_will_be_converted(tmp_path: Path) -> None:
+    keep(tmp_path / "usage")
+    done = CliRunner().invoke(program(), ["pipeline", "doctor", "--data", str(tmp_path)])
+    assert "of a server without pyarrow; a run converts them" in done.stdout
+
+
 @pytest.mark.usefixtures("without_java")
 def test_a_run_leaves_the_last_epoch_of_a_server_that_works_open(tmp_path: Path) -> None:
     keep(tmp_path / "usage")

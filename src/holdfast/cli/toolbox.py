@@ -22,6 +22,7 @@ from holdfast.cli import connect, folder, screen
 from holdfast.cli.connect import Mistake
 from holdfast.ledger.errors import LedgerError
 from holdfast.pipeline import rates  # needs nothing of the extra
+from holdfast.usage import convert as conversion
 
 EXTRA = "The pipeline needs its extra: pip install 'holdfast[spark]' (in a checkout: make setup-spark)."
 JAVA = "Spark needs Java 17 or later: install a JRE (Debian: apt install openjdk-17-jre-headless), or set JAVA_HOME."
@@ -201,11 +202,9 @@ def _usage(usage: Path) -> Finding:
         fix = "Name the server's folder with --data, or the segments' with --usage. A server makes it when it is used."
         return Finding("usage", BAD, f"{usage} is not there", fix)
     count = sum(1 for _ in usage.glob("*/*/*/*.parquet"))
-    fix = (
-        ""
-        if count
-        else "Nothing was handed over yet: usage is sealed every ten seconds to a minute after it was counted."
-    )
+    if not count and conversion.keeping(usage):
+        return Finding("usage", OK, f"journals in {usage}, of a server without pyarrow; a run converts them")
+    fix = "" if count else "Nothing was handed over yet: usage is sealed ten seconds after it was counted."
     return Finding("usage", OK if count else WARN, f"{count:,} segments in {usage}", fix)
 
 
