@@ -22,7 +22,7 @@ from holdfast.pipeline import rollup
 from holdfast.pipeline.job import Job
 from holdfast.usage import schema
 
-HOURS_MAX: Final = 240  # in one commit
+HOURS_MAX: Final = 720  # in one commit
 Records = Callable[..., DataFrame]  # publish.billing.records
 
 

@@ -68,7 +68,7 @@ def merged(parts: Sequence[Any], *, into: Table, run_id: str) -> Any:
     starts = _starts(codes[order])
     made = dict(zip(needed, rows.take(pa.array(order[starts])).columns, strict=True))
     if len(starts) < len(order):  # otherwise there is nothing to add up
-        made |= {name: pa.array(_sums(rows.column(name).to_numpy(), order, starts, name=name)) for name in MEASURES}
+        made |= {name: pa.array(_sums(rows.column(name), order, starts)) for name in MEASURES}
         made["latency"] = _histograms(rows.column("latency"), order, starts)
         made["nodes"] = _unions(rows.column("nodes"), order, starts)
     made["run_id"] = pa.repeat(run_id, len(starts))
@@ -101,10 +101,17 @@ def _starts(ordered: Any) -> Any:
     return np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))
 
 
-def _sums(values: Any, order: Any, starts: Any, *, name: str) -> Any:
-    if float(np.abs(values).sum(dtype=np.float64)) > _SUM_MAX:
-        raise LedgerError(f"the sum of {name} does not fit into 64 bits; nothing was committed")
+def _sums(column: Any, order: Any, starts: Any) -> Any:
+    values = column.to_numpy()
+    _require_room(values, rows=len(values))
     return np.add.reduceat(values[order], starts)
+
+
+def _require_room(values: Any, *, rows: int) -> None:
+    """No sum of so many of these values may be too large; what is certainly small is not added up for that."""
+    largest = max(int(values.max()), -int(values.min()))
+    if largest * rows > _SUM_MAX and float(np.abs(values).sum(dtype=np.float64)) > _SUM_MAX:
+        raise LedgerError(f"a sum of {rows} rows, some as large as {largest}, does not fit into 64 bits")
 
 
 def _histograms(column: Any, order: Any, starts: Any) -> Any:
@@ -112,10 +119,11 @@ def _histograms(column: Any, order: Any, starts: Any) -> Any:
     counts = lists.flatten().to_numpy()
     if len(counts) != BUCKETS * len(lists):
         raise LedgerError(f"a histogram has other than {BUCKETS} buckets; nothing was committed")
+    _require_room(counts, rows=len(lists))
     matrix = counts.reshape(-1, BUCKETS)
     summed = np.empty((len(starts), BUCKETS), np.int64)
     for number in range(BUCKETS):  # by column: half as long as by row
-        summed[:, number] = _sums(matrix[:, number], order, starts, name=f"bucket {number} of latencies")
+        summed[:, number] = np.add.reduceat(matrix[:, number][order], starts)
     offsets = pa.array(np.arange(len(starts) + 1, dtype=np.int32) * BUCKETS)
     return pa.ListArray.from_arrays(offsets, pa.array(summed.ravel()))
 

@@ -177,7 +177,7 @@ def read(path: Path) -> tuple[Footer, Any]:
     wanted = arrow_schema(footer.kind, footer.version)
     if table.schema.names != wanted.names or table.schema.types != wanted.types:
         raise Damaged(f"{path} has other columns than {footer.kind} of version {footer.version}")
-    table = table.cast(wanted)
+    table = pa.Table.from_arrays(table.columns, schema=wanted)
     times = pc.min_max(table.column("time").cast(pa.int64())).as_py()
     if (times["min"] or 0, times["max"] or 0) != (footer.min_time, footer.max_time):
         raise Damaged(f"{path} has rows of other times than its footer says")
