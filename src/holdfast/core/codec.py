@@ -114,7 +114,7 @@ def encode(record: Record, epoch: Epoch, lsn: Lsn, *, cipher: Cipher) -> bytes:
         if record.request:
             clear = _with_request(clear, record.request)
         sealed = cipher.seal(epoch, lsn, record.content, clear)
-        return _LENGTH.pack(len(clear) + len(sealed)) + clear + sealed
+        return b"".join((_LENGTH.pack(len(clear) + len(sealed)), clear, sealed))
     clear = _ENCODERS[type(record)](record)
     if isinstance(record, Arrived | Moved):
         clear += cipher.seal(epoch, lsn, record.content, clear)

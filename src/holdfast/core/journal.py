@@ -129,15 +129,15 @@ class Journal(Archive):
         data = encode(record, epoch, lsn, cipher=cipher) if cipher is not None else b""
         if not data or self._fill + len(data) > self._limit:
             data = self._place_elsewhere(record, data)
-        fill = self._fill
-        self._fill = fill + len(data)
+        fill, size = self._fill, len(data)
+        self._fill = fill + size
         self._parts.append(data)
         self.next_lsn = Lsn(lsn + 1)
         if type(record) is Sent:
-            self._index.add_sent(record, (epoch, lsn, self.stamp), fill + 4, len(data) - 4)
+            self._index.add_sent(record, (epoch, lsn, self.stamp), fill + 4, size - 4)
         elif isinstance(record, Arrived | Moved):
             header = header_of(record, self.epoch, lsn, self.stamp)
-            self._index.add(record.lane, header, fill + 4, len(data) - 4)
+            self._index.add(record.lane, header, fill + 4, size - 4)
         return lsn
 
     def _place_elsewhere(self, record: Record, data: bytes) -> bytes:
@@ -188,6 +188,8 @@ class Journal(Archive):
         `is_idle`: write an empty frame when nothing else is there. O(bytes appended).
         """
         assert self._under_way is None, "one flush at a time"
+        if not (self._parts or self._drafts or is_idle):
+            return ()
         self._close_frame()
         if is_idle and not self._drafts and self._has_place_for(SECTOR):
             if self._active is None or self._start + SECTOR > self._segment_bytes:

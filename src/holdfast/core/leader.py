@@ -163,7 +163,9 @@ class Leader:
         self.changes.advance()
         self._sure_until = Instant(now + UNSURE_AFTER - self.roll.silence(now))
         if not self.is_closed:
-            self.primary.is_sure = now < self._sure_until
+            is_sure = now < self._sure_until
+            self._is_fresh = self._is_fresh or (is_sure and not self.primary.is_sure)
+            self.primary.is_sure = is_sure
             if self._held:
                 self._release()
             if self._is_fresh:
@@ -192,7 +194,7 @@ class Leader:
         def done(_: None) -> None:
             self.primary.synced()
             self.durable = end
-            self._is_fresh = True
+            self._is_fresh = self._is_fresh or bool(self.primary.shard.asynchronous)
 
         self._station.write(perform(operations), done)
 
@@ -225,8 +227,8 @@ class Leader:
     # Acknowledgements
 
     def ack(self, sender: HostId, message: Ack) -> None:
-        if self._has(message.durable) and self.roll.ack(sender, message, self._station.now):
-            self._is_fresh = True
+        if self._has(message.durable):
+            self.roll.ack(sender, message, self._station.now)
 
     def _has(self, place: Place) -> bool:
         """Is it on this log? What an old epoch left beyond its seal is not."""
@@ -239,6 +241,7 @@ class Leader:
         is_enough = len(self._record.members) >= self._record.min_members
         if is_enough and place.lsn > self.journal.committed:
             self.journal.committed = place.lsn
+            self._is_fresh = True
 
     def measure(self, now: Instant) -> tuple[int, tuple[LaneUse, ...]]:
         """For a heartbeat: how much is written, and which lanes are full or busy."""
