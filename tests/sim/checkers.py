@@ -44,7 +44,7 @@ class Checkers:
         self.acknowledged = 0
         self._world = world
         self._seals = seals
-        self._custody = Custody(world, account, self.tally)
+        self.custody = Custody(world, account, self.tally)
         self._deliveries = Deliveries(account, self.tally)
         self._sends = Sends(account, self.tally, window=window)
         self._stamps: dict[int, int] = {}
@@ -56,7 +56,7 @@ class Checkers:
         command = request.command
         match command:
             case Send():
-                self._custody.send_begun(request)
+                self.custody.send_begun(request)
             case Receive():
                 self.account.lanes[command.lane].receives_open += 1
             case Delete():
@@ -77,7 +77,7 @@ class Checkers:
         self._world.note(f"{request.number} {type(command).__name__} -> {_say(answer)}")
         match command:
             case Send():
-                self._custody.send_ended(request)
+                self.custody.send_ended(request)
                 if isinstance(answer, Accepted):
                     self.acknowledged += 1
                     if not self.account.lanes[command.lane].is_async:
@@ -103,7 +103,7 @@ class Checkers:
         command = request.command
         match command:
             case Send():
-                self._custody.send_abandoned(request)
+                self.custody.send_abandoned(request)
                 request.about.own_ended = request.own_begun + request.ended - request.begun
             case Receive():
                 lane = self.account.lanes[command.lane]
@@ -120,7 +120,7 @@ class Checkers:
     def _received(self, request: Request, delivery: Delivery) -> None:
         if not delivery.messages:
             self._deliveries.found_nothing(request)
-        letters = self._custody.received(request, delivery)
+        letters = self.custody.received(request, delivery)
         self._deliveries.received(request, delivery, letters)
         lane = self.account.lanes[lane_of(request)]
         for letter in letters if not lane.is_async else ():
@@ -188,7 +188,7 @@ class Checkers:
     # The end
 
     def settle(self) -> None:
-        self._custody.settle()
+        self.custody.settle()
         self.tally.counts["I20"] += self._seals.seals
         self.tally.check("I20", not self._seals.repeated, f"used twice: {self._seals.repeated[:3]}")
 

@@ -15,6 +15,7 @@ SEVERAL = -1  # primaries took it
 
 class Custody:
     def __init__(self, world: World, account: Account, tally: Tally) -> None:
+        self.lost_async: list[Letter] = []  # what asynchronous queues acknowledged and do not have, when all is settled
         self._world = world
         self._account = account
         self._tally = tally
@@ -112,10 +113,10 @@ class Custody:
         missing_once: dict[int, int] = {}
         for lane in self._account.lanes.values():
             for seq, letters in sorted(lane.acked.items()):
-                if self._is_accounted(letters):
+                if lane.is_async:
+                    self.lost_async += [letter for letter in letters if not self._is_accounted([letter])]
+                elif self._is_accounted(letters):
                     self._tally.counts["I1"] += 1
-                elif lane.is_async and self._was_deposed(lane, letters):
-                    self._account.reigns.excuse("lost by an asynchronous queue")
                 elif lane.is_once:
                     missing_once[lane.queue.lane] = missing_once.get(lane.queue.lane, 0) + 1
                 else:
@@ -124,11 +125,6 @@ class Custody:
             lane = self._account.lanes[lane_id]
             text = f"{count} messages of {lane.queue.name} are gone; unknown receives took {lane.unknown_count} at most"
             self._tally.check("I1", count <= lane.unknown_count, text)
-
-    def _was_deposed(self, lane: LaneAccount, letters: list[Letter]) -> bool:
-        """Another primary came after the one that acknowledged them."""
-        newest = self._account.reigns.newest.get(lane.queue.shard, 0)
-        return all(letter.reign < newest for letter in letters)
 
     def _is_accounted(self, letters: list[Letter]) -> bool:
         """Any of those that share the acknowledged place: which one was first may be unknown."""

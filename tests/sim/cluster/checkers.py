@@ -1,6 +1,6 @@
 """The invariants of a cluster, on top of those of one host: I3 to I8, I14, I15, I18, and what a fail-over may cost.
 
-I6 and I13 are in platter.py, I4 and I21 in replicas.py.
+I6 and I13 are in platter.py, I4 and I21 in replicas.py, the bound of asynchronous loss in losses.py.
 
 Three witnesses: what leaves a host for a client, what is synced on a platter, and what the store really holds. None of
 them asks the code under test.
@@ -9,7 +9,7 @@ them asks the code under test.
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from holdfast.core.cluster import HostId, Life, Member, Range, ShardRecord, ShardState, decode_disk, decode_shard
+from holdfast.core.cluster import HostId, Life, Member, ShardRecord, ShardState, decode_disk, decode_shard
 from holdfast.core.command import Accepted, Delivery, Receive, Send
 from holdfast.core.enrolment import Identity
 from holdfast.core.errors import CorruptLog
@@ -20,6 +20,7 @@ from holdfast.core.types import ShardId
 from tests.sim.account import Account
 from tests.sim.checkers import Checkers
 from tests.sim.cipher import SealBook
+from tests.sim.cluster.losses import Losses
 from tests.sim.cluster.platter import Platters
 from tests.sim.cluster.replicas import Replicas
 from tests.sim.disk import Disk
@@ -41,6 +42,7 @@ class ClusterCheckers(Checkers):
         super().__init__(world, account, seals, window=window)
         self.platters = Platters(world, self.tally)
         self.replicas = Replicas(self)
+        self._losses = Losses(self, self.tally)
         self.acked: dict[int, Place] = {}  # shard -> the last place that was acknowledged
         self.acks: dict[int, int] = {}  # shard -> how many
         self.first_acks: list[tuple[int, int]] = []
@@ -57,7 +59,10 @@ class ClusterCheckers(Checkers):
         super().ended(request)
         answer, command = request.answer, request.command
         if isinstance(answer, Accepted) and isinstance(command, Send):
-            self._acknowledged(request.shard, (answer.epoch, answer.lsn), is_async=self._is_async(command.lane))
+            is_async = self._is_async(command.lane)
+            self._acknowledged(request.shard, (answer.epoch, answer.lsn), is_async=is_async)
+            if is_async:
+                self._losses.acknowledged(request, answer.epoch, answer.lsn)
         elif isinstance(answer, Delivery) and isinstance(command, Receive):
             enough = 1 if self._is_async(command.lane) else self.cluster.min_members
             for each in answer.messages:
@@ -110,6 +115,15 @@ class ClusterCheckers(Checkers):
             or self._ever_held(self.cluster.node(member.host), shard, place)
             for member in members
         )
+
+    def sealed_at(self, shard: int, epoch: int) -> int | None:
+        return self._seals_at.get((shard, epoch))
+
+    def settle(self) -> None:
+        super().settle()
+        for _ in self.custody.lost_async:
+            self.account.reigns.excuse("lost by an asynchronous queue")
+        self._losses.settle(self.custody.lost_async)
 
     # Disks
 
@@ -202,16 +216,18 @@ class ClusterCheckers(Checkers):
                 self.tally.check("I7", sealed[each.epoch] == each, f"{where}: a sealed range changed")
         for each in new.ranges:
             if each.end is not None:
-                self._sealed(shard, each, where)
+                self._sealed(shard, each.epoch, each.end, where)
+        opened = old.ranges[-1] if old.ranges else None
+        if opened is not None and opened.epoch not in sealed:  # nothing of it was kept
+            self._sealed(shard, opened.epoch, opened.start - 1, where)
         for one, two in zip(new.ranges, new.ranges[1:], strict=False):
             self.tally.check("I7", one.end is not None and two.start == one.end + 1, f"{where}: ranges have gaps")
 
-    def _sealed(self, shard: int, sealed: Range, where: str) -> None:
-        assert sealed.end is not None
-        self._seals_at[shard, sealed.epoch] = sealed.end
-        furthest = self._furthest.get((shard, sealed.epoch), 0)
-        text = f"{where}: sealed at {sealed.end}, and lsn {furthest} was acknowledged"
-        self.tally.check("I7", furthest <= sealed.end, text)
+    def _sealed(self, shard: int, epoch: int, end: int, where: str) -> None:
+        self._seals_at[shard, epoch] = end
+        furthest = self._furthest.get((shard, epoch), 0)
+        text = f"{where}: epoch {epoch} was sealed at {end}, and lsn {furthest} was acknowledged"
+        self.tally.check("I7", furthest <= end, text)
 
     def _check_joined(self, member: Member, where: str) -> None:
         """The store's own books: that life is the one this host is registered with now."""
