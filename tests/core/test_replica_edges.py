@@ -8,7 +8,7 @@ from holdfast.core.damaged import Damaged
 from holdfast.core.errors import CorruptLog, NotPrimary, OutcomeUnknown, Overloaded
 from holdfast.core.files import Create, Rename, Sync, Write
 from holdfast.core.heartbeat import Role
-from holdfast.core.limits import HELD_MAX
+from holdfast.core.limits import HELD_MAX, REPLICA_BEAT
 from holdfast.core.promise import encode_promise
 from holdfast.core.replica_message import Append, Chunk, Message, Pull, Restart
 from holdfast.core.segment import SECTOR
@@ -170,6 +170,18 @@ def test_own_time_goes_on_from_the_last_stamp() -> None:
     first = replica.own(Instant(cluster.now))
     assert replica.own(Instant(cluster.now + 5)) == first + 5
     assert cluster.replica("b").own(Instant(cluster.now)) == 0
+
+
+def test_time_goes_on_where_nothing_was_written_for_long() -> None:
+    cluster = serving()
+    cluster.run(600_000)
+    before = cluster.replica("a").own(Instant(cluster.now))
+    cluster.crash("a")
+    begun = cluster.now
+    cluster.elect("b")
+    cluster.run(500)
+    after = cluster.replica("b").own(Instant(cluster.now))
+    assert before - REPLICA_BEAT <= after <= before + cluster.now - begun
 
 
 # Fencing

@@ -38,12 +38,20 @@ from holdfast.core.roll import Peer, Roll
 from holdfast.core.station import NoticeKind, Station
 from holdfast.core.types import Header, Instant, Lsn, Seq
 
+_START = Instant(0)
+
 
 class Leader:
     def __init__(
-        self, station: Station, log: ReplicaLog, record: ShardRecord, *, reserve_bytes: int = RESERVE_BYTES
+        self,
+        station: Station,
+        log: ReplicaLog,
+        record: ShardRecord,
+        *,
+        time: Instant = _START,
+        reserve_bytes: int = RESERVE_BYTES,
     ) -> None:
-        """`log` is on the disk of every member of `record`, up to its end."""
+        """`log` is on the disk of every member of `record`, up to its end. It is `time` at least."""
         log.commit(log.end.lsn)
         assert not any(entry.frame.count for entry in log.tail), "everything is durable"
         journal = Journal(
@@ -53,7 +61,7 @@ class Leader:
             next_lsn=Lsn(log.end.lsn + 1),
             declared=log.declared,
             crc=log.end.crc,
-            stamp=log.time,
+            stamp=max(log.time, time),
             segment_bytes=station.segment_bytes,
             reserve_bytes=reserve_bytes,
             is_replicated=True,
@@ -67,7 +75,7 @@ class Leader:
         self._written = 0  # bytes of frames
         self._station = station
         self._record = record
-        self._stamp, self._since = log.time, station.now
+        self._stamp, self._since = journal.stamp, station.now
         self._held: list[tuple[Any, Callable[[], None]]] = []  # token, and what it waits for
         self._beat_at = station.now
         self._is_fresh = True  # something may have become possible for those who wait
@@ -218,7 +226,9 @@ class Leader:
         now = self._station.now
         self.changes.tick()
         self._beat_at = Instant(now + REPLICA_BEAT)
-        beat = Append(self.journal.epoch, self.end, self.end.stem, b"", b"", self.journal.committed, now)
+        beat = Append(
+            self.journal.epoch, self.end, self.end.stem, b"", b"", self.journal.committed, now, time=self.own
+        )
         for host, peer in self.roll.peers.items():
             if now - peer.sent >= REPLICA_BEAT // 2 or peer.acked < self.end:
                 peer.sent = now

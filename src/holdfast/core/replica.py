@@ -365,7 +365,8 @@ class Replica:
         if self._standby is None or self._candidate is None:
             return  # it has learnt meanwhile that somebody else is to lead
         self._station.record = record
-        self._leader = Leader(self._station, self._standby.log, record, reserve_bytes=self._reserve_bytes)
+        log, time = self._standby.log, self._standby.time
+        self._leader = Leader(self._station, log, record, time=time, reserve_bytes=self._reserve_bytes)
         self._standby = self._candidate = None
 
     def _depose(self, why: str) -> None:

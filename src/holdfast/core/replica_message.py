@@ -60,6 +60,7 @@ class Append(_Message, frozen=True, tag=1):
     committed: Lsn
     at: Instant = Instant(0)  # when it was sent, by the sender's clock
     is_leading: bool = True
+    time: Instant = Instant(0)  # cluster time, in a sign of life: so that it goes on where nothing is written
 
 
 class Ack(_Message, frozen=True, tag=2):

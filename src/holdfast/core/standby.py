@@ -31,6 +31,7 @@ class Standby:
         self.log = log
         self.leader = HostId("")  # who sent the last message of a leader
         self.heard = station.now
+        self.time = Instant(0)  # cluster time, as a leader last told it: the log's own is as old as its last frame
         self.catch_up: CatchUp | None = None
         self._station = station
         self._is_matched = False  # this log is the leader's, up to its end
@@ -63,6 +64,7 @@ class Standby:
     def append(self, sender: HostId, message: Append) -> None:
         self._meet(sender)
         self._at = max(self._at, message.at)
+        self.time = max(self.time, message.time)
         if self._is_cutting or self.catch_up is not None:
             return
         end = self.log.end
