@@ -21,7 +21,7 @@ from tests.sim.account import Account
 from tests.sim.cipher import SealBook
 from tests.sim.cluster.checkers import ClusterCheckers
 from tests.sim.cluster.frontend import Frontend
-from tests.sim.cluster.node import Node
+from tests.sim.cluster.node import Node, NodeProcess
 from tests.sim.cluster.plan import ClusterPlan
 from tests.sim.cluster.store import STORE, Store
 from tests.sim.cluster.wire import Wire
@@ -86,9 +86,20 @@ class Cluster:
         for node in self.nodes:
             node.plan, node.is_healed = plan, False
 
+    def set_right(self) -> None:
+        """An operator has found that the store is not what it was."""
+        if self.store.lost is None:
+            return
+        self.world.note("an operator sets the store right")
+        self.store.set_right()
+        for node in self.nodes:
+            if isinstance(node.process, NodeProcess) and node.process.steward is not None:
+                node.process.steward.thaw(self.store.state.revision)
+
     def heal(self, *, away: "Node | None" = None) -> None:
-        """No more faults; whoever is away comes back, but for one."""
+        """No more faults; whoever is away comes back, but for one; an operator looks after the store."""
         self.is_healed = True
+        self.set_right()
         self.wire.heal()
         self.store.heal()
         for node in self.nodes:

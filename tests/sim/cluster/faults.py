@@ -48,6 +48,7 @@ class ClusterFaults:
             (plan.store_away_s, self._store_away),
             (plan.store_slow_s, self._store_slow),
             (plan.store_cut_s, self._store_cut),
+            (plan.restore_s, self._restore),
         ):
             if mean_s:
                 self._repeat(int(mean_s * SECOND), action)
@@ -163,12 +164,13 @@ class ClusterFaults:
         self._cluster.wire.cut_for(links, self._length())
 
     def _estrange(self) -> None:
-        """A primary from all other hosts, while front-ends and the store reach it: it goes on."""
+        """A primary from all other hosts, perhaps from the store, too, while front-ends reach it: it goes on."""
         record = self._cluster.record(self._world.rng.choice(self._cluster.shards))
         if record is not None:
             self._world.fault("primary cut off from hosts", record.primary)
             others = [str(node.name) for node in self._cluster.nodes if node.name != record.primary]
-            self._cluster.wire.cut_for(between([record.primary], others), self._world.between(300 * MS, 4 * SECOND))
+            others += [STORE] if self._world.chance(0.5) else []
+            self._cluster.wire.cut_for(between([record.primary], others), self._world.between(300 * MS, 6 * SECOND))
 
     def _split(self) -> None:
         names = [str(node.name) for node in self._cluster.nodes]
@@ -213,3 +215,23 @@ class ClusterFaults:
         name = self._world.rng.choice(names)
         self._world.fault("store cut off", name)
         self._cluster.wire.cut_for(between([name], [STORE]), self._length())
+
+    def _restore(self) -> None:
+        """A backup is made; some time later it comes back; some time later an operator notices.
+
+        Only if whoever runs has seen more than the backup has, and no disk was registered since: what the store never
+        knew cannot be known again.
+        """
+        store = self._cluster.store
+        if store.lost is not None:
+            return
+        if store.backup is None or self._world.chance(0.5):
+            store.save()
+            return
+        known = [record.key for record in store.backup.range("disks/").records]
+        is_known = [record.key for record in store.state.range("disks/").records] == known
+        views = [node.process.view for node in self._cluster.nodes if node.process is not None]
+        if is_known and all(view is not None and view.revision > store.backup.revision for view in views):
+            self._world.fault("store restored", f"{store.state.revision} to {store.backup.revision}")
+            store.restore()
+            self._world.after(self._world.between(7 * SECOND, 12 * SECOND), self._cluster.set_right)

@@ -12,6 +12,7 @@ from holdfast.core.cluster_view import ClusterView
 from holdfast.core.command import Arrive, Handover, Settle
 from holdfast.core.coordination import Fetch, Fetched, Transact
 from holdfast.core.enrolment import Enrolled, Identity, SetAside, StoreRestored, enrol
+from holdfast.core.errors import CorruptLog
 from holdfast.core.files import FileOp, Sync, SyncDir
 from holdfast.core.heartbeat import Heartbeat, ShardReport
 from holdfast.core.replica_message import Message
@@ -158,7 +159,7 @@ class NodeProcess(Process):
         self.world.note(f"{self.node.name} start {self.node.starts}")
         self.node.disks += 1
         fresh = DiskId(f"{self.node.name}.{self.node.disks}")
-        work = enrol(self.node.name, cluster=CLUSTER, fresh=fresh)
+        work = enrol(self.node.name, cluster=f"{CLUSTER}, store {self.cluster.store.id}", fresh=fresh)
         self._enrol(work, None)
 
     # Enrolment: a conversation with the disk and the store
@@ -169,7 +170,9 @@ class NodeProcess(Process):
         except StopIteration as end:
             self._enrolled(end.value)
             return
-        except StoreRestored as problem:
+        except (StoreRestored, CorruptLog) as problem:  # of a store with another id, or younger than what was seen
+            if not self.cluster.store.restores:
+                raise
             self.world.note(f"{self.node.name} {problem}")
             self.call(SECOND, self.begin)
             return
@@ -244,6 +247,16 @@ class NodeProcess(Process):
         """A record of the store; the view has it already."""
         for seat in self.seats.values():
             seat.changed(key)
+
+    def freeze(self) -> None:
+        """The store was restored from a backup: no configuration changes until an operator has looked at it."""
+        for seat in self.seats.values():
+            seat.tell_frozen()
+
+    def thaw(self) -> None:
+        """The view is of the store that was set right: replicas may forget what they knew of the other one."""
+        for seat in self.seats.values():
+            seat.thaw()
 
     # Requests that this host cannot answer
 

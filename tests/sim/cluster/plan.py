@@ -35,12 +35,13 @@ class ClusterPlan(Plan, frozen=True, kw_only=True):
     store_away_s: float = 0
     store_slow_s: float = 0
     store_cut_s: float = 0  # between one host and the store
+    restore_s: float = 0  # the store is saved, or comes back as it was then
 
     @property
     def is_only_store(self) -> bool:
         """Nothing but the store fails: then queues must not notice (I18)."""
         own = {name: getattr(self, name) for name in self.__struct_fields__ if name.endswith("_s") or name in CHANCES}
-        ignored = ("store_away_s", "store_slow_s", "store_cut_s", "quiet_s", "vanish_s", "jump_s")
+        ignored = ("store_away_s", "store_slow_s", "store_cut_s", "restore_s", "quiet_s", "vanish_s", "jump_s")
         return self.weather == Weather() and not any(value for name, value in own.items() if name not in ignored)
 
 
@@ -112,6 +113,7 @@ EVENTS: Final[dict[str, tuple[float, ...]]] = {  # mean time between them in sec
     "store_away_s": (10, 20),
     "store_slow_s": (8, 20),
     "store_cut_s": (5, 12),
+    "restore_s": (4, 8),
 }
 ACCIDENTS: Final[dict[str, tuple[float, ...]]] = {  # probabilities
     "failpoint": (0.001, 0.005, 0.02),
@@ -153,6 +155,7 @@ def rough(seed: int) -> ClusterPlan:
         seconds=12,
         limits=_limits(Random(f"rough {seed}")),
         snapshot_every=1,
+        has=("swift",) if seed % 2 else (),
         store=store if seed // len(ROUGH) % 2 else StoreWeather(latency_us=5 * MS),
         **ROUGH[seed % len(ROUGH)],  # type: ignore[arg-type]
     )

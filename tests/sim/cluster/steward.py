@@ -10,7 +10,7 @@ from holdfast.core.arrangement import Settings
 from holdfast.core.cluster import HostRecord, encode, host_key
 from holdfast.core.coordination import Loaded, Settled, Watched
 from holdfast.core.heartbeat import Heartbeat, audience_of
-from holdfast.core.membership import Leased, Manager, Output, Tick
+from holdfast.core.membership import Leased, Manager, Output, Thawed, Tick
 from holdfast.core.store import Event, LeaseId, Put, Snapshot, Transaction
 from tests.sim.cluster.store import UNKNOWN, Watch, outcome_of
 from tests.sim.world import MS, SECOND
@@ -33,6 +33,7 @@ class Steward:
         self._lease = LeaseId(0)
         self._beats = 0
         self._woken_at = -1
+        self._is_watching = self._is_thawing = False
         settings = Settings(replicas=3, min_members=2, shards_per_host=0, grace_us=GRACE)
         boot, revision = self.identity.boot, self.identity.revision
         self.manager = Manager(self.identity.host, boot, settings=settings, now=self.now(), seen_revision=revision)
@@ -114,16 +115,36 @@ class Steward:
             return
         snapshot: Snapshot = answer
         self._step(Loaded(snapshot))
-        for record in snapshot.records:
-            self.process.changed(record.key)
+        view = self.manager.view
+        if view.is_frozen:
+            self.process.freeze()
+        if not self._is_watching and (view.is_loaded or view.is_frozen):
+            self._watch(snapshot.revision)
+        if view.is_loaded and self._is_thawing:
+            self._is_thawing = False
+            self.process.thaw()
+        if view.is_loaded:
+            for record in snapshot.records:
+                self.process.changed(record.key)
+            if self._lease and self.identity.host not in view.hosts:
+                self._register()
+
+    def _watch(self, revision: int) -> None:
+        self._is_watching = True
         Watch(
             self.process.store,
             "",
             on_event=self._changed,
             on_revision=lambda _: None,
-            after=snapshot.revision,
+            on_restored=self._load,
+            after=revision,
             is_alive=lambda: self.process.is_alive,
         )
+
+    def thaw(self, revision: int) -> None:
+        """An operator has set the store right; it is read anew."""
+        self._is_thawing = True
+        self._step(Thawed(revision))
 
     def _changed(self, event: Event) -> None:
         if event.key == host_key(self.identity.host) and event.record is None and self._lease:
@@ -145,6 +166,8 @@ class Steward:
             self.process.store.transact(transact.transaction, partial(self._settled, transact.token))
         for fetch in output.fetches:
             self.process.fetch(fetch, self._step)
+        if output.needs_load:
+            self._load()
 
     def _settled(self, token: int, answer: Any) -> None:
         self._step(Settled(token, outcome_of(answer)))

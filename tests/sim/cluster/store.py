@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from holdfast.core.coordination import Outcome
-from holdfast.core.store import Changes, Compacted, Event, Lease, LeaseGone, LeaseId, State, Transaction
+from holdfast.core.store import Changes, Compacted, Event, Lease, LeaseGone, LeaseId, Put, State, Transaction
 from tests.sim.cluster.wire import Wire
 from tests.sim.world import MS, SECOND, World
 
@@ -20,6 +20,7 @@ TIMEOUT: Final = SECOND
 WATCH: Final = (5 * MS, 20 * MS)  # a watch tells what is new within so long,
 LOOK_AGAIN: Final = 250 * MS  # and looks again after this, in case it was cut off
 LATE: Final = (500 * MS, 6 * SECOND)
+METADATA: Final = 300  # revisions between a backup and its return, at least
 
 
 class Unknown:
@@ -64,8 +65,10 @@ class Store:
         self.slow_until = 0
         self.is_healed = False
         self.backup: State | None = None
+        self.lost: State | None = None  # what was there before the backup came back, until that is set right
         self.calls = 0
         self.restores = 0
+        self.id = 1  # as etcd's cluster id: another one after a backup came back
         self.watches: list[Watch] = []
         self._expire_now_and_then()
 
@@ -91,7 +94,7 @@ class Store:
                 is_done = state.transact(args[0])
             except LeaseGone:
                 return False
-            if self.observer is not None and state.revision > revision:
+            if self.observer is not None and state.revision > revision and self.lost is None:
                 self.observer.stored(before, state.changes("", revision).events)
             return is_done
         if name == "get":
@@ -126,14 +129,33 @@ class Store:
     # Faults
 
     def save(self) -> None:
+        """A backup. From now on others write much, as the metadata of queues and users is."""
         self.backup = copy.deepcopy(self.state)
+        self._write_until(self.state.revision + METADATA)
+
+    def _write_until(self, revision: int) -> None:
+        while self.state.revision <= revision:
+            self._apply("transact", (Transaction((), (Put("metadata", b""),)),))
+        self._announce()
 
     def restore(self) -> None:
-        """An operator brings back an old backup, and does not know how old it is."""
-        if self.backup is not None:
-            self.state = copy.deepcopy(self.backup)
-            self.restores += 1
-            self._announce()
+        """An old backup is brought back, by somebody who does not know how old it is."""
+        assert self.backup is not None
+        self.lost, self.state = self.state, copy.deepcopy(self.backup)
+        self.state._last_lease = self.lost._last_lease  # no lease has the name of another
+        self.restores += 1
+        self.id += 1
+        self._announce()
+
+    def set_right(self) -> None:
+        """An operator writes back what hosts know, and goes beyond every revision that anybody has seen."""
+        assert self.lost is not None
+        for prefix in ("shards/", "disks/", "assignments/", "losses/"):
+            for record in self.lost.range(prefix).records:
+                self._apply("transact", (Transaction((), (Put(record.key, record.value),)),))
+        self._write_until(self.lost.revision)
+        self.lost = None
+        self.id -= 1
 
     def heal(self) -> None:
         self.is_healed = True
@@ -227,6 +249,7 @@ class Watch:
         *,
         on_event: Callable[[Event], None],
         on_revision: Callable[[int], None],
+        on_restored: Callable[[], None] | None = None,
         after: int = 0,
         is_alive: Callable[[], bool] = lambda: True,
     ) -> None:
@@ -235,6 +258,7 @@ class Watch:
         self._prefix = prefix
         self._on_event = on_event
         self._on_revision = on_revision
+        self._on_restored = on_restored
         self._seen = after
         self._is_alive = is_alive
         self._is_due = False
@@ -262,6 +286,10 @@ class Watch:
 
     def _tell(self, store: Store) -> None:
         state = store.state
+        if state.revision < self._seen and self._on_restored is not None:
+            self._seen = state.revision
+            self._on_restored()
+            return
         if state.revision < self._seen:  # restored: everything is read again
             changes = _as_changes(state, self._prefix)
         else:

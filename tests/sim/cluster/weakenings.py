@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from holdfast.core import enrolment, replica_recovery
+from holdfast.core import enrolment, leader, replica_recovery
 from holdfast.core.archive import Archive
 from holdfast.core.candidate import Candidate
 from holdfast.core.cluster import Member
@@ -16,6 +16,7 @@ from holdfast.core.command import Delete, Receive
 from holdfast.core.coordination import Outcome
 from holdfast.core.files import SyncDir, Work, perform
 from holdfast.core.leader import Leader
+from holdfast.core.limits import SECOND
 from holdfast.core.primary import Primary
 from holdfast.core.proposal import Proposal
 from holdfast.core.reconfiguration import Reconfiguration
@@ -319,10 +320,25 @@ def delete_answered_before_commit() -> None:
 
 def lonely_primary_hands_out() -> None:
     """a primary that does not hear its members goes on handing out"""
+    leader.UNSURE_AFTER = 3600 * SECOND  # type: ignore[attr-defined]
 
-    @instead(Roll, "is_sure")
-    def _(*_: Any) -> bool:
-        return True
+
+def asynchronous_lag_unbounded() -> None:
+    """asynchronous queues go on while their members lag behind"""
+    leader.ASYNC_LAG = 3600 * SECOND  # type: ignore[attr-defined]
+    leader.REPLICA_PATIENCE = 3600 * SECOND  # type: ignore[attr-defined]
+
+
+def loss_not_noted() -> None:
+    """a fail-over does not say what asynchronous queues may have lost"""
+
+    @instead(Candidate, "_doubts")
+    def _(*_: Any) -> tuple[()]:
+        return ()
+
+    @instead(Standby, "_note_loss")
+    def _(*_: Any) -> None:
+        pass
 
 
 WEAKENINGS: Final[dict[str, Callable[[], None]]] = {
@@ -353,5 +369,7 @@ WEAKENINGS: Final[dict[str, Callable[[], None]]] = {
         fifo_lease_not_replicated,
         delete_answered_before_commit,
         lonely_primary_hands_out,
+        asynchronous_lag_unbounded,
+        loss_not_noted,
     )
 }
