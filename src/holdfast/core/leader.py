@@ -226,9 +226,7 @@ class Leader:
         now = self._station.now
         self.changes.tick()
         self._beat_at = Instant(now + REPLICA_BEAT)
-        beat = Append(
-            self.journal.epoch, self.end, self.end.stem, b"", b"", self.journal.committed, now, time=self.own
-        )
+        beat = Append(self.journal.epoch, self.end, self.end.stem, b"", b"", self.journal.committed, now, time=self.own)
         for host, peer in self.roll.peers.items():
             if now - peer.sent >= REPLICA_BEAT // 2 or peer.acked < self.end:
                 peer.sent = now
