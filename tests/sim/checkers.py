@@ -179,7 +179,8 @@ class Checkers:
 
     def corrupt(self, host: "Host", problem: CorruptLog) -> None:
         """The host stopped and named what is damaged. Right, if something was; then it is brought back."""
-        is_damaged = bool(host.disk.flips)
+        is_just_repaired = self._world.now - host.repaired_at < SECOND  # it was being read meanwhile
+        is_damaged = bool(host.disk.flips) or is_just_repaired
         self.tally.check("I17", is_damaged, f"nothing was damaged, and the host stopped: {problem}")
         for flip in host.disk.repair():
             self._world.note(f"noticed: {flip.what}")

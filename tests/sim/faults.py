@@ -67,6 +67,7 @@ class Faults:
         if disk.flips:
             for flip in disk.repair():  # nobody read it: it is scrubbed
                 self._world.note(f"repaired {flip.what}")
+            self._host.repaired_at = self._world.now
             return
         root = str(self._world.rng.choice(self._host.shards))
         kind = self._world.rng.choice(("frame", "frame", "frame", "header", "snapshots", "index", "keys", ""))

@@ -61,6 +61,7 @@ class Host:
         self.starts = 0
         self.commands = 0
         self.is_healed = False
+        self.repaired_at = -SECOND  # when damaged bytes were brought back last
 
     # Life
 
