@@ -86,6 +86,7 @@ class Job:
             pa.set_cpu_count(1)  # Spark runs a task for each core already
             for batch in batches:
                 made = [orders.carry_out_encoded(encoded[number]) for number in batch.column(0).to_pylist()]
+                pa.default_memory_pool().release_unused()  # the worker waits for a minute, with what it holds
                 yield pa.RecordBatch.from_pydict({"made": pa.array(made, pa.binary())})
 
         numbers = self.spark.range(0, len(encoded), 1, len(encoded))

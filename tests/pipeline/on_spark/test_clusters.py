@@ -56,6 +56,7 @@ def run(folder: Path, where: str, emitters: list[Emitter]) -> None:
     )
     assert done.returncode == 0, done.stderr[-3000:]
     assert '"hours_closed":1' in done.stdout
+    assert "WARN" not in done.stderr  # Java and Spark have much to say that nobody can act on
     ledger = Ledger(folder / "ledger", folder / "usage", session=_none, records=billing.records, now_us=now_us)
     require_exact(ledger, emitters)
 
