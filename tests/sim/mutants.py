@@ -7,10 +7,12 @@ Those of replication run as clusters, the others as one host.
 
 import argparse
 import json
+import os
 import random
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -110,9 +112,10 @@ def main() -> int:
     elif arguments.sample:
         names = random.Random(int(time.time()) // 86_400).sample(names, arguments.sample)
     rows = []
-    for name in [*CONTROLS, *names]:
-        rows.append(in_process(name, arguments.limit))
-        show(rows[-1])
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        for row in pool.map(lambda name: in_process(name, arguments.limit), [*CONTROLS, *names]):
+            rows.append(row)
+            show(row)
     if arguments.write:
         write(rows)
     wrong = [row["name"] for row in rows if not is_right(row)]

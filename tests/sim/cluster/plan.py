@@ -138,11 +138,11 @@ def _faults(rng: Random) -> dict[str, Any]:
 
 
 ROUGH: Final[tuple[dict[str, float], ...]] = (
+    {"estrange_s": 2, "power_s": 6, "store_cut_s": 6},
     {"kill_s": 2.5, "power_s": 3.5},
     {"down_s": 5, "isolate_s": 4, "store_cut_s": 4},
-    {"pause_s": 3, "split_s": 5, "one_way_s": 5, "blackout_s": 6},
+    {"pause_s": 3, "split_s": 5, "one_way_s": 5, "blackout_s": 6, "estrange_s": 4},
     {"wipe_s": 3, "roll_back_s": 3, "kill_s": 3, "flicker_s": 1},
-    {"estrange_s": 2.5, "power_s": 6, "store_cut_s": 6},
 )
 
 
@@ -155,7 +155,7 @@ def rough(seed: int) -> ClusterPlan:
         seconds=12,
         limits=_limits(Random(f"rough {seed}")),
         snapshot_every=1,
-        has=("swift",) if seed % 2 else (),
+        has=("swift",),
         store=store if seed // len(ROUGH) % 2 else StoreWeather(latency_us=5 * MS),
         **ROUGH[seed % len(ROUGH)],  # type: ignore[arg-type]
     )

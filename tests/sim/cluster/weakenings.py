@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from holdfast.core import enrolment, leader, replica_recovery
+from holdfast.core import enrolment, replica_recovery
 from holdfast.core.archive import Archive
 from holdfast.core.candidate import Candidate
 from holdfast.core.cluster import Member
@@ -16,7 +16,6 @@ from holdfast.core.command import Delete, Receive
 from holdfast.core.coordination import Outcome
 from holdfast.core.files import SyncDir, Work, perform
 from holdfast.core.leader import Leader
-from holdfast.core.limits import SECOND
 from holdfast.core.primary import Primary
 from holdfast.core.proposal import Proposal
 from holdfast.core.reconfiguration import Reconfiguration
@@ -318,17 +317,6 @@ def delete_answered_before_commit() -> None:
             self._bound_local.append(self._bound.pop())
 
 
-def lonely_primary_hands_out() -> None:
-    """a primary that does not hear its members goes on handing out"""
-    leader.UNSURE_AFTER = 3600 * SECOND  # type: ignore[attr-defined]
-
-
-def asynchronous_lag_unbounded() -> None:
-    """asynchronous queues go on while their members lag behind"""
-    leader.ASYNC_LAG = 3600 * SECOND  # type: ignore[attr-defined]
-    leader.REPLICA_PATIENCE = 3600 * SECOND  # type: ignore[attr-defined]
-
-
 def loss_not_noted() -> None:
     """a fail-over does not say what asynchronous queues may have lost"""
 
@@ -368,8 +356,6 @@ WEAKENINGS: Final[dict[str, Callable[[], None]]] = {
         time_of_another_clock,
         fifo_lease_not_replicated,
         delete_answered_before_commit,
-        lonely_primary_hands_out,
-        asynchronous_lag_unbounded,
         loss_not_noted,
     )
 }
