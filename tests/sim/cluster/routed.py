@@ -13,7 +13,7 @@ from holdfast.core.command import DONE, ChangeVisibility, Command, Delete, Recei
 from holdfast.core.errors import NotPrimary, OutcomeUnknown, ServiceUnavailable
 from holdfast.core.route import Router
 from holdfast.core.store import Event, Record
-from holdfast.core.table import Table
+from holdfast.core.table import LaneRow, Layout, Model, Table, put_layout
 from holdfast.core.types import Instant, LaneId, QueueName, ShardId, WallMs
 from tests.sim.cluster.store import StoreClient, Watch
 from tests.sim.request import ANSWERED, OPEN, REFUSED, UNKNOWN, Request
@@ -38,6 +38,7 @@ class RoutedFrontend:
         self._attempts: dict[int, tuple[Call, Request]] = {}  # by their calls
         self._calls: dict[Request, int] = {}
         self._alarm: int | None = None
+        self._spread: dict[LaneId, QueueName] = {}
         client = StoreClient(name, cluster.store, self.world.after)
         Watch(client, "shards/", on_event=self._changed, on_revision=lambda _: None)
 
@@ -62,11 +63,23 @@ class RoutedFrontend:
     def _queue(self, request: Request) -> QueueName:
         """Each lane is a queue here. The table hears of it when it is first used."""
         lane: LaneId = request.command.lane  # type: ignore[union-attr]
+        if lane in self._spread:
+            return self._spread[lane]
         queue = QueueName(ACCOUNT, str(lane))
         if self.table.layout(queue) is None:
             put = put_row(QueueRow(queue, lane, ShardId(request.shard), {}, {}, WallMs(0), WallMs(0)))
             self.table.feed(Event(0, put.key, Record(put.key, put.value, 0, 0)))
         return queue
+
+    def spread(self, lanes: dict[LaneId, ShardId]) -> None:
+        """From now on these lanes are one queue of independent hosts, and any of them may get a message."""
+        first = min(lanes)
+        queue = QueueName(ACCOUNT, f"spread {first}")
+        rows = tuple(LaneRow(lane, shard) for lane, shard in lanes.items())
+        row = QueueRow(queue, first, lanes[first], {}, {}, WallMs(0), WallMs(0))
+        for put in (put_row(row), put_layout(queue, Layout(rows, Model.INDEPENDENT))):
+            self.table.feed(Event(0, put.key, Record(put.key, put.value, 0, 0)))
+        self._spread |= dict.fromkeys(lanes, queue)
 
     def cancel(self, request: Request) -> None:
         """The client's connection broke. Whoever works for it is told."""
@@ -103,6 +116,8 @@ class RoutedFrontend:
             self.world.after(0, self._step, Answered(call.id, [DONE for _ in call.commands]))
             return
         (command,) = call.commands
+        if isinstance(command, Send):
+            asked.about.lane = command.lane  # the letter is the account's where it was brought last
         attempt = Request(asked.asker, call.shard, command, about=asked.about, wait_s=call.wait_s)
         self._attempts[call.id], self._calls[attempt] = (call, attempt), call.id
         self.cluster.asked_by[attempt] = self  # type: ignore[assignment]

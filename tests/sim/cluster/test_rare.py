@@ -9,7 +9,7 @@ def test_while_the_store_is_an_old_backup_queues_go_on_and_configurations_stay()
     with at_work() as hand:
         queue, store = hand.queues.simple, hand.cluster.store
         store.save()
-        primary, _, away = hand.members(queue)
+        _, _, away = hand.members(queue)
         down(away, length=30 * SECOND)
         hand.until(lambda: away.name not in names_of(hand.record(queue)))
         hand.send(queue)

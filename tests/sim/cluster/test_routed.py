@@ -1,15 +1,19 @@
 """The simulated cluster asked by the core's own router: its retries, ids and waits under all faults."""
 
+from typing import Any
+
 import msgspec
 import pytest
 
 from tests.sim.cluster import cluster
 from tests.sim.cluster.hand import at_work
-from tests.sim.cluster.plan import draw
+from tests.sim.cluster.plan import CALM, draw
 from tests.sim.cluster.routed import RoutedFrontend
 from tests.sim.cluster.run import simulate
 from tests.sim.cluster.test_cluster import assert_holds
-from tests.sim.world import SECOND
+from tests.sim.world import MS, SECOND
+
+FIVE = msgspec.structs.replace(CALM, hosts=5, has=("fair",))
 
 
 @pytest.fixture(autouse=True)
@@ -53,3 +57,24 @@ def test_a_send_whose_answer_was_lost_is_there_once() -> None:
         received = hand.receive(queue) + hand.receive(queue)
         assert sorted(each.header.seq for each in received) == [1, 2, 3]
         hand.finish()
+
+
+def test_a_queue_of_independent_hosts_goes_on_without_the_one_that_failed_and_gets_its_messages_back() -> None:
+    with at_work(FIVE) as hand:
+        one, two = hand.queues.named("fair"), hand.queues.simple
+        assert hand.primary(one) is not hand.primary(two)
+        front: Any = hand.cluster.frontends[0]
+        account = hand.simulation.account
+        front.spread({queue.lane: queue.shard for queue in (one, two)})
+        before = [hand.send(two).lane for _ in range(20)]
+        assert set(before) == {one.lane, two.lane}, "any lane gets messages"
+        hand.primary(one).lose_power(60 * SECOND, "directed")
+        begun = hand.world.now
+        during = [hand.send(two).lane for _ in range(5)]
+        assert set(during) == {two.lane}
+        assert hand.world.now - begun < SECOND, "nobody waits for a fail-over"
+        found = 0
+        while found < 25:
+            hand.wait(200 * MS)
+            found += len(hand.receive(two, timeout_s=60))
+        assert all(letter.is_received for letter in account.letters)
