@@ -34,7 +34,7 @@ from holdfast.spark.session import session
 RESULTS = Path(__file__).parent / "results"
 NODES = 3
 DENSE_ROWS, DENSE_HOURS, DENSE_QUEUES = 1_000_000, 2, 100  # 28 rows for each key and minute
-SAMPLE_S = 0.25
+SAMPLE_S = 1.0  # a look at a large process takes milliseconds
 ROLLUPS = (tables.USAGE_MINUTE, tables.USAGE_HOURLY, tables.USAGE_DAILY)
 INTRODUCTION = """# What the ledger costs
 
