@@ -84,7 +84,7 @@ def rehearse(shard: ShardId, *, machine: type[S], segment_bytes: int = SEGMENT_B
     yield from check_length(segments, segment_bytes)
     snapshots = yield from list_snapshots()
     replay, _ = yield from _replay(shard, segments, snapshots, machine)
-    if replay.end is not None and replay.end.offset < SECTOR:
+    if replay.end is not None and replay.end.offset <= SECTOR:
         segments = [segment for segment in segments if segment is not replay.end.segment]
     check_living(replay.state, segments)
     return replay.state.lsn
@@ -176,9 +176,9 @@ def write_again(replay: Replay[S]) -> Work[None]:
     yield SyncDir("keys")
 
 
-def remove_unused(segments: list[Segment], end: End | None, *, least: int = SECTOR) -> Work[list[Segment]]:
-    """A last segment that was named and never written, or no more than `least`; keys and indexes without a segment."""
-    if end is not None and end.offset < least:
+def remove_unused(segments: list[Segment], end: End | None) -> Work[list[Segment]]:
+    """A last segment without a frame, whose header perhaps only the page cache shows; what has no segment any more."""
+    if end is not None and end.offset <= SECTOR:
         segments = [segment for segment in segments if segment is not end.segment]
         yield from remove_files("segments", [f"{end.segment.stem}.log"])
     torn = yield List("quarantine")  # what lies there can be read with its key only

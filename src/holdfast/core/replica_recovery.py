@@ -33,7 +33,7 @@ from holdfast.core.recovery import (
 from holdfast.core.replay import Replay, from_snapshot
 from holdfast.core.replica_log import Entry, ReplicaLog
 from holdfast.core.replica_message import NOWHERE, Place
-from holdfast.core.segment import SECTOR, Frame
+from holdfast.core.segment import Frame
 from holdfast.core.segment_files import Segment, SegmentReader, list_segments
 from holdfast.core.shard import Shard
 from holdfast.core.snapshot import list_snapshots, load_newest
@@ -64,7 +64,7 @@ def recover_replica(shard: ShardId, *, identity: bytes, segment_bytes: int = SEG
     if replay.end is not None:
         torn_bytes = yield from cut(replay.end, promise)
     yield from write_again(replay)
-    segments = yield from remove_unused(segments, replay.end, least=SECTOR + 1)
+    segments = yield from remove_unused(segments, replay.end)
     check_living(state, segments)
     log = ReplicaLog(
         state,
