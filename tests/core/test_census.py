@@ -44,6 +44,14 @@ def test_the_rate_of_a_lane_is_what_it_was_sent() -> None:
     assert [(each.lane, each.use.sends_per_s) for each in uses] == [(2, 400)]
 
 
+def test_two_looks_at_the_same_time_say_nothing_new() -> None:
+    there, census = lanes(1), Census(Instant(0), SMALL)
+    there[LaneId(1)].count = 900
+    assert looked(census, there, 2)
+    assert census.look(there, 10, Instant(2 * BEAT)) == ()
+    assert looked(census, there, 1, begin=2)
+
+
 def test_a_lane_that_calms_down_is_no_longer_named() -> None:
     there, census = lanes(3), Census(Instant(0), SMALL)
     there[LaneId(1)].count = 900

@@ -7,7 +7,9 @@ a learner that of the files it copies.
 import pytest
 
 from holdfast.core.archive import Location
+from holdfast.core.candidate import verify
 from holdfast.core.codec import decode_message
+from holdfast.core.replica_log import ReplicaLog
 from holdfast.core.scrub import scrub
 from holdfast.core.shard import Shard
 from holdfast.core.snapshot import advance_snapshot
@@ -17,10 +19,10 @@ from tests.core.memory_disk import Plain
 from tests.core.replica_cluster import LANE, SHARD, Cluster, serving
 
 
-def filled() -> Cluster:
+def filled(text: str = "message") -> Cluster:
     cluster = serving()
     for number in range(200):
-        cluster.send("a", f"message {number} " + "x" * 100)
+        cluster.send("a", f"{text} {number} " + "x" * 100)
         cluster.settle()
     cluster.run(1500)
     assert len(cluster.files("a")) > 2
@@ -147,3 +149,42 @@ def test_a_learner_that_copied_damage_is_not_counted() -> None:
     look(cluster, "a")
     cluster.run(30_000)
     assert [member.host for member in cluster.record.members] == ["a", "b", "c"]
+
+
+def swap_in(cluster: Cluster, other: Cluster, number: int) -> str:
+    """A segment of another log takes the place of b's. What b says of its log then."""
+    disk = cluster.nodes["b"].disk
+    path = disk.paths("segments")[number]
+    disk.put(path, other.nodes["b"].disk.get(path))
+    return disk.run(verify(log_of(cluster), cluster.record.ranges[-1], b""))
+
+
+def log_of(cluster: Cluster) -> ReplicaLog:
+    log = cluster.replica("b").log.archive
+    assert isinstance(log, ReplicaLog)
+    return log
+
+
+def test_a_sound_segment_of_another_log_is_noticed_by_the_segment_behind_it() -> None:
+    cluster, other = filled(), filled("massage")
+    assert cluster.nodes["b"].disk.run(verify(log_of(cluster), cluster.record.ranges[-1], b"")) == ""
+    assert "does not follow the segment before it" in swap_in(cluster, other, 0)
+
+
+def test_a_last_segment_of_another_log_is_noticed_by_its_end() -> None:
+    cluster, other = serving(), serving()
+    for each, text in ((cluster, "one"), (other, "two")):
+        each.send("a", text)
+        each.run(1500)
+    assert "another checksum" in swap_in(cluster, other, 0)
+
+
+def test_a_log_that_is_not_what_was_sealed_is_no_candidates() -> None:
+    cluster = filled()
+    cluster.crash("a")
+    cluster.elect("c")
+    cluster.run(1000)
+    sealed, opened = cluster.record.ranges[-2:]
+    disk, log = cluster.nodes["b"].disk, log_of(cluster)
+    assert disk.run(verify(log, opened, sealed.end_hash)) == ""
+    assert "is not what was sealed" in disk.run(verify(log, opened, b"else"))
