@@ -317,18 +317,6 @@ def delete_answered_before_commit() -> None:
             self._bound_local.append(self._bound.pop())
 
 
-def loss_not_noted() -> None:
-    """a fail-over does not say what asynchronous queues may have lost"""
-
-    @instead(Candidate, "_doubts")
-    def _(*_: Any) -> tuple[()]:
-        return ()
-
-    @instead(Standby, "_note_loss")
-    def _(*_: Any) -> None:
-        pass
-
-
 WEAKENINGS: Final[dict[str, Callable[[], None]]] = {
     function.__name__.replace("_", "-"): function
     for function in (
@@ -356,6 +344,5 @@ WEAKENINGS: Final[dict[str, Callable[[], None]]] = {
         time_of_another_clock,
         fifo_lease_not_replicated,
         delete_answered_before_commit,
-        loss_not_noted,
     )
 }
