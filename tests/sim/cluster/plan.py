@@ -11,7 +11,7 @@ import msgspec
 from tests.sim.cluster.store import StoreWeather
 from tests.sim.cluster.wire import Weather
 from tests.sim.plan import OPTIONAL, Plan, _limits
-from tests.sim.world import MS
+from tests.sim.world import MS, SECOND
 
 HOSTS_MIN, HOSTS_MAX = 3, 7
 
@@ -60,13 +60,18 @@ def draw(seed: int) -> ClusterPlan:
         rate=rng.choice((60, 120, 200)),
         sync_us=rng.choice((200, 800, 800, 4000)),
         segment_bytes=rng.choice((32_768, 49_152, 65_536)),
-        limits=_limits(rng),
+        limits=_lasting(_limits(rng)),
         snapshot_every=rng.choice((1, 2, 4)),
         has=tuple(name for name in (*OPTIONAL, "swift") if rng.random() < 0.4),
         weather=Weather() if is_only_store else _weather(rng),
         store=_store(rng),
         **({"store_away_s": 4.0, "store_slow_s": 6.0} if is_only_store else _faults(rng)),
     )
+
+
+def _lasting(limits: dict[str, int]) -> dict[str, int]:
+    """A front-end asks again for six seconds; a shorter window would forget what the first try was taken for."""
+    return {**limits, "DEDUP_WINDOW": max(limits["DEDUP_WINDOW"], 8 * SECOND)}
 
 
 def _weather(rng: Random) -> Weather:
@@ -153,7 +158,7 @@ def rough(seed: int) -> ClusterPlan:
         hosts=3,
         frontends=3,
         seconds=12,
-        limits=_limits(Random(f"rough {seed}")),
+        limits=_lasting(_limits(Random(f"rough {seed}"))),
         snapshot_every=1,
         has=("swift",),
         store=store if seed // len(ROUGH) % 2 else StoreWeather(latency_us=5 * MS),

@@ -88,14 +88,6 @@ def life_ignored() -> None:
         return msgspec.structs.replace(record, created=1) if record is not None else None
 
 
-def rolled_back_disk_accepted() -> None:
-    """the count of starts is not compared, so an old copy of a disk passes for it"""
-
-    @instead(enrolment, "_is_known")
-    def _(_: Any, held: Any, record: Any, found: Any) -> bool:
-        return bool(held.life == record.created and found.host == held.host)
-
-
 def page_cache_is_trusted_by_members() -> None:
     """a replica's recovery does not write the tail again"""
 
@@ -331,7 +323,6 @@ WEAKENINGS: Final[dict[str, Callable[[], None]]] = {
         frames_go_on_while_members_change,
         snapshots_of_members_pass_commit,
         outcome_assumed_void,
-        rolled_back_disk_accepted,
         page_cache_is_trusted_by_members,
         primary_commits_alone,
         too_few_members_serve,
