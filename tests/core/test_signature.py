@@ -532,6 +532,9 @@ def test_only_verified_requests_are_remembered() -> None:
 # --- mutations ----------------------------------------------------------------------------------------
 
 
+NAMELESS = ("", "")  # a parameter without name and value; "&&" and "&=&" both have one, and only the second is parsed
+
+
 def meaning(request: Signed) -> object:
     """What a signature must bind, read by other code than ours."""
     signed = signed_names(request)
@@ -542,8 +545,9 @@ def meaning(request: Signed) -> object:
     }
     authorization = request.headers.get(b"authorization", b"")
     fields = sorted(part.strip() for part in re.split(rb"[ ,]", authorization) if part.strip())
-    query = sorted(parse_qsl(request.query.decode("latin-1"), keep_blank_values=True, encoding="latin-1"))
-    empty = sum(not part for part in request.query.split(b"&"))
+    pairs = parse_qsl(request.query.decode("latin-1"), keep_blank_values=True, encoding="latin-1")
+    query = sorted(pair for pair in pairs if pair != NAMELESS)
+    empty = pairs.count(NAMELESS) + sum(not part for part in request.query.split(b"&"))
     path = normalize_url_path(request.path.decode("latin-1"))
     return request.method, path, query, empty, values, fields, request.body
 
@@ -619,6 +623,14 @@ def test_a_changed_part_is_refused_unless_it_means_the_same(name: str, data: st.
     end = data.draw(st.integers(start, min(len(text), start + 4)))
     changed = text[:start] + data.draw(st.one_of(st.just(b""), PIECE)) + text[end:]
     assert_bound(request, with_part(request, place, changed))
+
+
+def test_a_parameter_without_name_and_value_may_be_written_with_its_sign_or_without() -> None:
+    request = ACCEPTED["a GET with a raw query in any characters"]
+    for query, is_bound in ((b"&&", True), (b"&=&", True), (b"&", False), (b"&&&", False)):
+        changed = with_part(request, "query", request.query.replace(b"&&", query))
+        assert is_accepted(WARM, changed) == is_bound
+        assert_bound(request, changed)
 
 
 @given(st.sampled_from(sorted(ACCEPTED)), st.binary(min_size=1, max_size=8), st.binary(max_size=8))
