@@ -184,6 +184,9 @@ class NodeProcess(Process):
             self.store.transact(step.transaction, lambda done: go_on(outcome_of(done)))
         elif isinstance(step, Fetch):
             self.fetch(step, go_on)
+        elif isinstance(step, SetAside) and self.cluster.store.lost is not None:
+            self.world.note(f"{self.node.name} has a new disk, and waits until the store is right")
+            self.call(SECOND, self.begin)
         elif isinstance(step, SetAside):
             self.node.disk.set_aside(but=HOME)
             self.call(self.node.latency(SyncDir("")), go_on, None)

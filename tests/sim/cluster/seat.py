@@ -89,14 +89,22 @@ class Seat(Upkeep):
 
     def _damaged(self, problem: CorruptLog, identity: Identity) -> None:
         """Its log cannot be read: it is silent until nobody counts on it."""
-        self.cluster.checkers.damaged(self.host, problem)
-        self._lives += 1
         me = Member(identity.host, identity.life)
+        if not self._is_cut_copy(me):
+            self.cluster.checkers.damaged(self.host, problem)
+        self._lives += 1
         self.replica = Damaged(self.shard, me, problem, identity=identity.disk.encode(), now=self.now())
         self._tell_record()
         self.step(Tick())
         if self._lives == 1:
             self.process.call(self.world.between(0, 150 * MS), self._do_chores)
+
+    def _is_cut_copy(self, me: Member) -> bool:
+        """It was putting a copy in place, whose snapshot comes last, and is not a member yet: it starts over."""
+        record = self.cluster.record(self.shard)
+        names = self.host.disk.names[f"{self.shard}/snapshots"]
+        is_member = record is not None and me in record.members
+        return not is_member and not any(name.endswith(".snap") for name in names)
 
     def _discard(self) -> None:
         """The state is of no use any more. Jobs that are still under way end first: Output says so."""
