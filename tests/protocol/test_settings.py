@@ -61,16 +61,27 @@ WRONG: list[tuple[str, str, bool, type[HoldfastError], str]] = [
             ("KmsMasterKeyId", "x" * 2049),
             (SSE, "maybe"),
             ("FifoThroughputLimit", "perPlanet"),
-            ("Holdfast.DeliveryGuarantee", "ExactlyOnce"),
-            ("Holdfast.Overflow", "Drop"),
-            ("Holdfast.ReplicationMode", "asynchronous"),
-            ("Holdfast.MaxMessages", "0"),
-            ("Holdfast.MaxMessages", "1000000000001"),
-            ("Holdfast.MaxBytes", "-1"),
-            ("Holdfast.TimeToLiveSeconds", "1209601"),
         ]
     ),
-    ("Holdfast.RequestDeduplication", "2", False, InvalidAttributeValue, "parameter Holdfast.RequestDeduplication."),
+    *(  # ours say what is allowed
+        (
+            name,
+            value,
+            False,
+            InvalidAttributeValue,
+            f"Invalid value for the parameter {name}. Reason: Must be {allowed}.",
+        )
+        for name, value, allowed in [
+            ("Holdfast.DeliveryGuarantee", "ExactlyOnce", "one of AtLeastOnce, AtMostOnce"),
+            ("Holdfast.Overflow", "Drop", "one of Refuse, DeadLetter"),
+            ("Holdfast.ReplicationMode", "asynchronous", "one of sync, async"),
+            ("Holdfast.MaxMessages", "0", "a whole number from 1 to 1000000000000"),
+            ("Holdfast.MaxMessages", "1000000000001", "a whole number from 1 to 1000000000000"),
+            ("Holdfast.MaxBytes", "-1", "a whole number from 1 to 1000000000000000"),
+            ("Holdfast.TimeToLiveSeconds", "1209601", "a whole number from 1 to 1209600"),
+            ("Holdfast.RequestDeduplication", "2", "true or false"),
+        ]
+    ),
 ]
 
 

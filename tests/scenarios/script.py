@@ -325,6 +325,7 @@ class Script:
         self.world.stopped = set(shards if words.plain == ["stops"] else [])
         for node in self.world.nodes.values():
             node.log.is_full = words.plain in (["full"], ["used", "up"])
+            node.log.is_between = words.plain == ["between", "segments"]
             node.log.is_used_up = words.plain == ["used", "up"]
         self.world.settle()
         return self.collect()

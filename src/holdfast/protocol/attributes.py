@@ -92,7 +92,7 @@ def _checked(name: str, value: str, *, is_fifo: bool, is_new: bool, is_strict: b
         return _number(name, value, is_strict=is_strict)
     if name in _CHOICES:
         if value not in _CHOICES[name]:
-            raise invalid_value(name)
+            raise invalid_value(name, f"one of {', '.join(_CHOICES[name])}")
         return value
     if name in _BOOLEANS:
         return _boolean(name, value, is_new=is_new)
@@ -117,14 +117,14 @@ def _number(name: str, value: str, *, is_strict: bool) -> str:
     if name == "MessageRetentionPeriod" and not is_strict:
         smallest = 1
     if not (value.isascii() and value.isdigit() and len(value) <= 16 and smallest <= int(value) <= largest):
-        raise invalid_value(name)
+        raise invalid_value(name, f"a whole number from {smallest} to {largest}")
     return str(int(value))
 
 
 def _boolean(name: str, value: str, *, is_new: bool) -> str:
     value = value.lower()
     if value not in ("true", "false"):
-        raise invalid_value(name)
+        raise invalid_value(name, "true or false")
     if name == "FifoQueue" and value == "false":
         if is_new:
             raise InvalidAttributeName("Unknown Attribute FifoQueue.")
@@ -146,8 +146,10 @@ def _text(name: str, value: str) -> str:
     return value
 
 
-def invalid_value(name: str) -> HoldfastError:
-    return InvalidAttributeValue(f"Invalid value for the parameter {name}.")
+def invalid_value(name: str, allowed: str = "") -> HoldfastError:
+    """In the words of SQS, which does not say what is allowed. Of our own attributes nobody else would tell."""
+    reason = f" Reason: Must be {allowed}." if allowed and name.startswith(EXTENSION) else ""
+    return InvalidAttributeValue(f"Invalid value for the parameter {name}.{reason}")
 
 
 def merge(current: dict[str, str], changes: dict[str, str]) -> dict[str, str]:
