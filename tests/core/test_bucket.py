@@ -170,3 +170,59 @@ def test_the_hint_is_exact(rate: Rate, steps: object) -> None:
             assert admit(buckets, now_us + hint_us - 1, claim, cost=cost) == 1
             now_us += hint_us
             assert admit(buckets, now_us, claim, cost=cost) == 0
+
+
+# --- several tables that stand for one ----------------------------------------------------------------------
+
+
+def tell_all(tables: list[Buckets], now_us: int, rate: Rate) -> None:
+    told = [table.take_untold() for table in tables]
+    for number, table in enumerate(tables):
+        for poured in (each for other, each in enumerate(told) if other != number):
+            for name, cost in poured:
+                table.pour((name, rate), now_us, cost=cost)
+
+
+def test_one_of_several_tables_admits_the_whole_rate_when_only_it_is_asked() -> None:
+    rate = Rate(per_second=10, burst=5)
+    tables = [Buckets(is_shared=True) for _ in range(4)]
+    assert count(tables[0], 0, (ACCOUNT, rate)) == 5
+    tell_all(tables, 0, rate)
+    assert admit(tables[0], 100_000, (ACCOUNT, rate)) == 0
+
+
+def test_what_one_table_admits_is_missing_in_the_others_when_they_are_told() -> None:
+    rate = Rate(per_second=10, burst=5)
+    one, two = tables = [Buckets(is_shared=True) for _ in range(2)]
+    assert count(one, 0, (ACCOUNT, rate)) == count(two, 0, (ACCOUNT, rate)) == 5  # before they are told
+    tell_all(tables, 0, rate)
+    assert tables[0].take_untold() == []
+    for table in tables:
+        assert admit(table, 0, (ACCOUNT, rate)) == 600_000  # ten were admitted, one more than the brim has to leak
+        assert admit(table, 600_000, (ACCOUNT, rate)) == 0
+
+
+def test_what_is_told_has_room_in_a_table_that_is_full() -> None:
+    table, rate = Buckets(buckets_max=1, is_shared=True), Rate(per_second=1, burst=1)
+    assert admit(table, 0, (ACCOUNT, rate)) == 0
+    table.pour((QUEUE, rate), 0, cost=1)
+    assert admit(table, 0, (QUEUE, rate)) == SECOND
+    assert len(table) == 2
+
+
+@given(RATE, st.lists(st.tuples(st.integers(0, 25_000), st.integers(0, 2)), max_size=120))
+def test_no_span_of_time_lets_tables_admit_more_than_their_bursts_and_one_rate(rate: Rate, steps: object) -> None:
+    """Three of them, told within 100 ms."""
+    assert isinstance(steps, list)
+    tables, now_us, told_us = [Buckets(is_shared=True) for _ in range(3)], 0, 0
+    admitted: list[int] = []
+    for wait_us, number in steps:
+        now_us += wait_us
+        if now_us - told_us >= 75_000:
+            tell_all(tables, now_us, rate)
+            told_us = now_us
+        if admit(tables[number], now_us, (ACCOUNT, rate)) == 0:
+            admitted.append(now_us)
+    for first, begin in enumerate(admitted):
+        for total, when in enumerate(admitted[first:], start=1):
+            assert total * SECOND <= 3 * rate.burst * SECOND + rate.per_second * (when - begin + 2 * 100_000)

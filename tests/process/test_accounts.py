@@ -92,7 +92,6 @@ def test_an_arn_finds_its_queue_whatever_its_region_and_whoever_asks(home: Any, 
         lambda sqs, url: sqs.list_dead_letter_source_queues(QueueUrl=url),
         lambda sqs, url: sqs.list_message_move_tasks(SourceArn=arn(HOME, url.rpartition("/")[2])),
         lambda sqs, url: sqs.start_message_move_task(SourceArn=arn(HOME, url.rpartition("/")[2])),
-        lambda sqs, url: sqs.get_queue_url(QueueName=url.rpartition("/")[2], QueueOwnerAWSAccountId=HOME),
     ],
 )
 @pytest.mark.parametrize("name", ["closed-to-others", "never-made"])
@@ -101,6 +100,14 @@ def test_another_account_may_do_nothing_and_does_not_learn_what_is_there(
 ) -> None:
     home.create_queue(QueueName="closed-to-others")
     assert refusal(lambda: call(away, f"{server.endpoint}/{HOME}/{name}"))[0] == "AccessDenied"
+
+
+@pytest.mark.parametrize("name", ["closed-to-others", "never-made"])
+def test_the_url_of_another_accounts_queue_is_refused_as_if_it_were_not_there(home: Any, away: Any, name: str) -> None:
+    home.create_queue(QueueName="closed-to-others")
+    code, text = refusal(lambda: away.get_queue_url(QueueName=name, QueueOwnerAWSAccountId=HOME))
+    assert code == "AWS.SimpleQueueService.NonExistentQueue"
+    assert text == "The specified queue does not exist or you do not have access to it."
 
 
 def test_a_permission_lets_another_account_in_until_it_is_removed(home: Any, away: Any) -> None:

@@ -12,7 +12,9 @@ from typing import Any
 import pytest
 from botocore.exceptions import BotoCoreError, ClientError
 
+from holdfast.cli import folder
 from tests.process.server import Running, drain, running
+from tests.process.signed import ask, asked
 
 WORKERS = ("--workers", "2", "--relaxed")
 
@@ -104,6 +106,79 @@ def test_dead_letters_cross_from_one_process_to_the_other(clients: list[Any]) ->
         client.receive_message(QueueUrl=url, VisibilityTimeout=0)
         assert "Messages" not in client.receive_message(QueueUrl=url, WaitTimeSeconds=1)
     assert {message["Body"] for message in drain(client, urls[1])} == {"0", "2"}
+
+
+# --- one admin port ------------------------------------------------------------------------------------------
+
+
+def samples(server: Running, path: str) -> dict[str, float]:
+    status, text = ask(folder.described(server.data).admin + path)
+    assert status == 200
+    lines = (line.rpartition(" ") for line in text.decode().splitlines() if not line.startswith("#"))
+    return {name: float(value) for name, _, value in lines}
+
+
+def test_metrics_are_those_of_all_workers(server: Running, clients: list[Any]) -> None:
+    """Also of queues that one worker leads and the others are asked for."""
+    names = [f"count-{number}" for number in range(4)]
+    urls = [clients[0].create_queue(QueueName=name)["QueueUrl"] for name in names]
+    before = samples(server, "/metrics")
+    for client in clients:
+        for url in urls:
+            client.send_message(QueueUrl=url, MessageBody="12345")
+    after, queues = samples(server, "/metrics"), samples(server, "/metrics/queues")
+    grown = {name: value - before.get(name, 0) for name, value in after.items()}
+    assert grown["holdfast_number_of_messages_sent_total"] == 32
+    assert grown['holdfast_requests_total{action="SendMessage",status="200"}'] == 32
+    assert grown['holdfast_request_duration_seconds_count{action="SendMessage"}'] == 32
+    assert grown["holdfast_approximate_number_of_messages_visible"] == 32
+    for name in names:
+        labels = f'{{account="000000000000",queue="{name}"}}'
+        assert queues[f"holdfast_queue_number_of_messages_sent_total{labels}"] == 8
+        assert queues[f"holdfast_queue_approximate_number_of_messages_visible{labels}"] == 8
+    shown = asked(f"{folder.described(server.data).admin}/api/queues?prefix=count-")["queues"]
+    assert [(each["name"], each["sent"], each["visible"]) for each in shown] == [(name, 8, 8) for name in names]
+    assert {each["shard"] for each in shown} == {1, 2}
+
+
+def test_counts_do_not_fall_when_a_worker_is_replaced(tmp_path: Path) -> None:
+    counted = ("holdfast_number_of_messages_sent_total", "holdfast_fsync_duration_seconds_count")
+    with running(tmp_path / "data", *WORKERS) as server, ExitStack() as stack:
+        clients = [stack.enter_context(server.client()) for _ in range(8)]
+        urls = [clients[0].create_queue(QueueName=f"fall-{number}")["QueueUrl"] for number in range(2)]
+        for client in clients:
+            for url in urls:
+                client.send_message(QueueUrl=url, MessageBody="x")
+        base = folder.described(server.data).admin
+        assert asked(f"{base}/api/drain", method="PUT") == {"is_draining": True}
+        before = samples(server, "/metrics")
+        for number, worker in enumerate(workers_of(server), start=3):
+            os.kill(worker, signal.SIGKILL)
+            await_starts(server, number)
+            after = samples(server, "/metrics")
+            assert {name: after[name] for name in counted if after[name] < before[name]} == {}
+        assert ask(f"{base}/in-service") == (503, b"draining\n")
+        with server.client() as client:
+            client.send_message(QueueUrl=urls[0], MessageBody="x")
+        assert samples(server, "/metrics")[counted[0]] == 17
+
+
+def admitted(clients: list[Any]) -> int:
+    """How many calls of these, one after the other, are answered before one is throttled."""
+    for count, client in enumerate(clients):
+        try:
+            client.list_queues()
+        except client.exceptions.RequestThrottled:
+            return count
+    raise AssertionError("none was throttled")
+
+
+def test_a_client_with_one_connection_gets_the_whole_rate_and_all_together_no_more(tmp_path: Path) -> None:
+    with running(tmp_path / "data", *WORKERS, "--limit", "action=1:20") as server, ExitStack() as stack:
+        clients = [stack.enter_context(server.client()) for _ in range(8)]
+        assert admitted(clients[:1] * 100) >= 20
+        time.sleep(0.2)  # the other worker has been told by now
+        assert admitted(clients * 3) < 20
 
 
 def test_a_worker_that_is_killed_is_replaced_and_nothing_acknowledged_is_lost(tmp_path: Path) -> None:

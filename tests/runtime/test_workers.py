@@ -19,7 +19,7 @@ from holdfast.runtime import frames
 from holdfast.runtime.crypto import MasterKey
 from holdfast.runtime.letter import Letter
 from holdfast.runtime.rpc import Receiver
-from holdfast.runtime.workers import Desk, Link, Switch, Unreachable
+from holdfast.runtime.workers import Aside, Desk, Link, Switch, Unreachable
 
 SHARD, LANE = ShardId(2), LaneId(7)
 
@@ -47,6 +47,7 @@ class Pair:
         self._listener: asyncio.Server
 
     async def start(self) -> None:
+        self.aside = Aside()
         self.host = Host(self._folder / "shards", MasterKey(bytes(32)))
         self.host.open([SHARD])
         await self.listen()
@@ -62,7 +63,7 @@ class Pair:
         self.desks: list[Desk] = []
 
         def desk() -> Desk:
-            self.desks.append(Desk(self.host))
+            self.desks.append(Desk(self.host, self.aside))
             return self.desks[-1]
 
         self._listener = await loop.create_unix_server(desk, self.path)
@@ -230,3 +231,34 @@ def test_frames_are_cut_at_any_byte() -> None:
 def test_a_frame_that_is_too_long_is_refused() -> None:
     with pytest.raises(ValueError, match="bytes"):
         list(frames.Frames().feed(b"\xff\xff\xff\xff"))
+
+
+# --- beside commands ----------------------------------------------------------------------------------------
+
+
+def test_another_process_reports_and_is_told_what_was_admitted(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with pair(tmp_path) as made:
+            told: list[object] = []
+
+            async def report() -> bytes:
+                return b"well"
+
+            made.aside.on_poured, made.aside.report = told.append, report
+            made.link.tell_poured([(("queue", "000000000000", "q"), 3)])
+            assert await asyncio.wait_for(made.link.inquire(), 10) == b"well"
+            assert told == [[(("queue", "000000000000", "q"), 3)]]
+
+    run(scene)
+
+
+def test_an_inquiry_ends_with_the_process_that_was_asked(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with pair(tmp_path) as made:
+            inquiry = made.link.inquire()  # nobody answers: it has nothing to report yet
+            await made.hang_up()
+            assert inquiry.cancelled()
+            assert made.link.inquire().cancelled()
+            made.link.tell_poured([(("account", "000000000000"), 1)])
+
+    run(scene)

@@ -14,7 +14,6 @@ Laws
 
 import asyncio
 import contextlib
-import errno
 import os
 import select
 import shutil
@@ -24,8 +23,8 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable, Sequence
-from typing import NoReturn
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple, NoReturn
 
 import msgspec
 
@@ -33,13 +32,12 @@ from holdfast.backend.host import Host
 from holdfast.core.types import ShardId
 from holdfast.runtime.config.kinds import Address
 from holdfast.runtime.rpc import Backend
-from holdfast.runtime.workers import Desk, Link, Switch
+from holdfast.runtime.workers import Aside, Desk, Link, Switch
 
 READY, DRAINED = b"r", b"d"
 FINISH_S = 15.0  # from the signal to end until workers that are left are killed
 REPLACE_AFTER_S = 0.5  # so that one that dies at once does not keep the machine busy
 EXIT_UNUSABLE = (2, 74)  # said what is wrong: the start is refused, or the disk failed
-_TRIES = 50  # to find free ports in a row
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD)
 
 
@@ -86,31 +84,33 @@ def _bound(host: str, port: int, *, is_shared: bool = False) -> socket.socket:
     return made
 
 
-def free(listen: Address, count: int) -> Address:
-    """With the first of as many ports in a row that nobody uses now."""
-    for _ in range(_TRIES):
-        with contextlib.ExitStack() as held, contextlib.suppress(OSError, OverflowError):
-            holder, first = reserve(listen)
-            held.enter_context(holder)
-            for step in range(1, count):
-                held.enter_context(_bound(listen.host, first.port + step))
-            return first
-    raise OSError(errno.EADDRINUSE, "no free ports")
+def free(listen: Address) -> Address:
+    """With a port that nobody uses now."""
+    with _bound(listen.host, 0) as holder:
+        return listen._replace(port=int(holder.getsockname()[1]))
 
 
-async def meet(worker: Worker, host: Host, shards: Sequence[ShardId]) -> Backend:
-    """What this worker can ask: its own host, and through it those of all others."""
+class Met(NamedTuple):
+    """The others, once they can be reached."""
+
+    backend: Backend  # this worker's own host, and those of all others
+    links: Mapping[int, Link]  # by index; none: it is alone
+    aside: Aside
+
+
+async def meet(worker: Worker, host: Host, shards: Sequence[ShardId]) -> Met:
+    aside = Aside()
     if worker.count == 1:
-        return host
+        return Met(host, {}, aside)
     path = worker.path(worker.index)
     with contextlib.suppress(FileNotFoundError):
         os.unlink(path)  # of the one that this one replaces
-    listener = await asyncio.get_running_loop().create_unix_server(lambda: Desk(host), path)
+    listener = await asyncio.get_running_loop().create_unix_server(lambda: Desk(host, aside), path)
     links = {index: Link(worker.path(index)) for index in range(worker.count) if index != worker.index}
     switch = Switch(host, {each: links[worker.owner(each)] for each in shards if not worker.leads(each)}, listener)
     host.elsewhere = switch.submit
     await asyncio.gather(*(link.is_connected.wait() for link in links.values()))
-    return switch
+    return Met(switch, links, aside)
 
 
 async def leave(worker: Worker) -> None:

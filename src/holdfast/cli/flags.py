@@ -2,6 +2,7 @@
 setting cannot have a flag that says something else.
 """
 
+import gc
 import inspect
 import os
 from collections.abc import Callable, Iterator
@@ -75,6 +76,7 @@ def serve(*, config: ConfigFile = None, limit: Limit = None, **given: Any) -> No
 
     Example: holdfast serve --data ./data --limit account=5000
     """
+    gc.disable()  # until everything is imported and recovered: `serving` switches it on
     from holdfast.cli import serve as serving  # noqa: PLC0415 - other commands start faster without a server
 
     flags = loading.from_flags({each.name: given[_parameter(each)] for each in _flagged()})

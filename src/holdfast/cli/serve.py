@@ -22,13 +22,15 @@ from typing import Any
 from holdfast.backend.host import Host, stop_now
 from holdfast.backend.ownership import DataFolderError
 from holdfast.cli import env
-from holdfast.cli.admin import admin_port, admin_sources
+from holdfast.cli.admin import admin_port, admin_sources, own_look
 from holdfast.cli.announcement import Announcement, url
 from holdfast.cli.bookkeeping import Books, name_server, open_books
+from holdfast.cli.colleagues import Colleagues
 from holdfast.cli.crew import READY, Crew, Worker, free, leave, meet, reserve
 from holdfast.cli.declarations import auto_create, declare, problems
 from holdfast.cli.first_start import StartError, Stores
-from holdfast.core.bucket import Rate
+from holdfast.console.port import AdminPort
+from holdfast.console.sources import Duty, Sources
 from holdfast.core.errors import CorruptLog
 from holdfast.core.types import ShardId
 from holdfast.frontend.admit import Gate, Open, Rates, Signatures
@@ -89,7 +91,7 @@ def _run_crew(loaded: Loaded, data: Path) -> None:
     try:
         holder, listen = reserve(config.server.listen)
         asked = config.admin_listen
-        admin_listen = asked if asked.port else free(asked, config.server.workers)
+        admin_listen = asked if asked.port else free(asked)
     except OSError as problem:
         reason = os.strerror(problem.errno or 0)
         raise StartError(f"{config.server.listen} cannot be listened on: {reason}. Choose another address.") from None
@@ -158,9 +160,8 @@ async def _serve(loaded: Loaded, data: Path, worker: Worker) -> None:
     meter = Meter()
     books = open_books(config, data, worker=worker, meter=meter)
     host = Host(data / "shards", stores.master, syncs=meter.syncs)
-    shards = sorted({*_shards(config), *_shards_on_disk(data)})
-    host.open([each for each in shards if worker.leads(each)])
-    backend = await meet(worker, host, shards)
+    backend, links, aside = await meet(worker, host, _open_shards(host, config, data, worker=worker))
+    colleagues = Colleagues(worker, links, aside)
     directory = Directory(Site(config.server.account, config.server.region), receipt_key=stores.receipt_key)
     reach = _reach(config, config.server.listen)
     with ThreadPoolExecutor(1, thread_name_prefix="holdfast-metadata") as thread:
@@ -181,12 +182,11 @@ async def _serve(loaded: Loaded, data: Path, worker: Worker) -> None:
         await queues.start(worker.leads, is_alone=not worker.is_replacement)
         if worker.index == 0 and not worker.is_replacement:
             await declare(config, queues)
-        gate = _gate(config, directory, keyring, reach)
+        gate = _gate(config, directory, keyring, reach=reach, colleagues=colleagues)
         server = _sqs_server(config, directory, backend, gate=gate, queues=queues, stores=stores, books=books)
-        sources = admin_sources(loaded, stores, directory=directory, host=host, books=books, server=server)
-        tls = certificate.context if certificate else None
-        admin_reach = _reach(config, config.admin_listen)
-        admin = admin_port(sources, gate=gate, site=directory.site, reach=admin_reach, tls=tls)
+        whole = colleagues.report(own_look(directory, host, books, server))
+        sources = admin_sources(loaded, stores, directory, duty=_duty(worker), whole=whole)
+        admin = _admin_port(config, sources, gate=gate, site=directory.site, certificate=certificate)
         stop = _stop_signals(worker)
         await _listen(config, _opener(server, certificate, worker), admin.listen, stores=stores, worker=worker)
         books.start(directory, host)
@@ -196,6 +196,7 @@ async def _serve(loaded: Loaded, data: Path, worker: Worker) -> None:
         sources.duty.is_draining = True
         await _drain(server, host, worker)
         following.cancel()
+        colleagues.close()
         await admin.stop()
         await books.close()
     stores.close()
@@ -232,6 +233,13 @@ async def _keep_following(follow: Follow) -> None:
             stop_now(problem)
 
 
+def _open_shards(host: Host, config: Config, data: Path, *, worker: Worker) -> list[ShardId]:
+    """Those that the worker leads. Answers all."""
+    shards = sorted({*_shards(config), *_shards_on_disk(data)})
+    host.open([each for each in shards if worker.leads(each)])
+    return shards
+
+
 def _shards(config: Config) -> list[ShardId]:
     """Those that take new queues."""
     return [ShardId(number) for number in range(1, max(config.server.shards, config.server.workers) + 1)]
@@ -251,23 +259,32 @@ def _reach(config: Config, listen: Address) -> Reach:
     )
 
 
-def _gate(config: Config, directory: Directory, keyring: Keyring, reach: Reach) -> Gate:
+def _gate(config: Config, directory: Directory, keyring: Keyring, *, reach: Reach, colleagues: Colleagues) -> Gate:
     limits = config.limits
-    rates = Rates(*(_share(each, config.server.workers) for each in (limits.account, limits.queue, limits.action)))
+    rates = Rates(limits.account, limits.queue, limits.action, is_shared=config.server.workers > 1)
+    colleagues.share(rates)
     if not config.auth.enabled:
         return Open(directory, rates=rates)
     return Signatures(directory, keyring, rates=rates, reach=reach)
 
 
-def _share(rate: Rate | None, workers: int) -> Rate | None:
-    """Of one worker: connections are spread over them, so that all together keep to the limit."""
-    return Rate(-(-rate.per_second // workers), -(-rate.burst // workers)) if rate else None
+def _duty(worker: Worker) -> Duty:
+    return Duty(Path(worker.sockets) / "draining" if worker.sockets else None)
+
+
+def _admin_port(
+    config: Config, sources: Sources, *, gate: Gate, site: Site, certificate: Certificate | None
+) -> AdminPort:
+    tls = certificate.context if certificate else None
+    return admin_port(sources, gate=gate, site=site, reach=_reach(config, config.admin_listen), tls=tls)
 
 
 async def _listen(config: Config, open_sqs: OpenPort, open_admin: OpenPort, *, stores: Stores, worker: Worker) -> None:
+    """The admin port is opened by one worker, which asks the others."""
     listen = await _open_port(config.server.listen, open_sqs, flag="--listen")
-    asked = config.admin_listen._replace(port=config.admin_listen.port + worker.index)
-    admin_listen = await _open_port(asked, open_admin, flag="--admin-listen")
+    admin_listen = config.admin_listen
+    if worker.index == 0:
+        admin_listen = await _open_port(admin_listen, open_admin, flag="--admin-listen")
     account = config.server.account
     log.info("serving", listen=str(listen), admin=str(admin_listen), data=str(stores.data), account=account)
     if worker.count > 1:
@@ -346,6 +363,7 @@ def _settle_collector() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(*COLLECT_AFTER)
+    gc.enable()
 
 
 async def _drain(server: Server, host: Host, worker: Worker) -> None:

@@ -1,15 +1,6 @@
-"""What the admin port knows, and where it gets it. `Sources` is filled by cli/serve.py: the console does not know the
-roles. The other structs are the API's answers; openapi.py describes them from here.
-"""
-
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from pathlib import Path
+"""The answers of the admin API; openapi.py describes them from here."""
 
 import msgspec
-
-from holdfast.runtime.config.loading import Loaded
-from holdfast.runtime.metrics import Meter
 
 
 class Queue(msgspec.Struct, frozen=True, gc=False):
@@ -24,11 +15,11 @@ class Queue(msgspec.Struct, frozen=True, gc=False):
     delayed: int
     bytes: int
     oldest_seconds: int
-    sent: int
-    received: int
-    deleted: int
-    empty_receives: int
-    sent_bytes: int
+    sent: int = 0
+    received: int = 0
+    deleted: int = 0
+    empty_receives: int = 0
+    sent_bytes: int = 0
 
 
 class Queues(msgspec.Struct, frozen=True, gc=False):
@@ -83,28 +74,3 @@ class Key(msgspec.Struct, frozen=True):
 
 class Drain(msgspec.Struct, frozen=True):
     is_draining: bool
-
-
-class Duty:
-    """Whether load balancers should send work here. Only the answer of /in-service depends on it: whoever still asks is
-    served."""
-
-    def __init__(self) -> None:
-        self.is_draining = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sources:
-    loaded: Loaded
-    data: Path
-    meter: Meter
-    duty: Duty
-    accounts: Callable[[], list[Account]]
-    users: Callable[[], list[User]]
-    keys: Callable[[], list[Key]]
-    queues: Callable[[], Iterable[Queue]]  # one step per queue, so that a long list can be read with pauses
-    queue_count: Callable[[], int]
-    connections: Callable[[], int]
-    long_polls: Callable[[], int]
-    usage_trouble: Callable[[], bool]
-    usage_dropped: Callable[[], int]

@@ -5,7 +5,6 @@
 /in-service   load balancers should send work here; 503 while draining
 """
 
-import asyncio
 import os
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
@@ -15,13 +14,12 @@ from starlette.responses import PlainTextResponse, Response
 
 from holdfast import __version__
 from holdfast.console import exposition, facts
-from holdfast.console.facts import Sources
+from holdfast.console.sources import Sources
 from holdfast.core.errors import InvalidParameterValue
 from holdfast.runtime import metrics
 from holdfast.runtime.config import example
 
 PAGE_MAX = 1000  # queues in one answer
-PAUSE_EVERY = 500  # queues looked at before others get their turn; about a millisecond
 
 READ, CHANGE = "AdminRead", "AdminChange"  # as policies name them: holdfast:AdminRead
 OPEN = ""  # for everybody
@@ -71,26 +69,18 @@ class Routes:
         return PlainTextResponse("draining\n" if is_draining else "ok\n", 503 if is_draining else 200)
 
     async def _metrics(self, _: Request) -> Response:
-        text = exposition.of_server(self._sources, await self._all_queues())
+        text = exposition.of_server(self._sources, await self._sources.whole())
         return Response(text, media_type=exposition.CONTENT_TYPE)
 
     async def _queue_metrics(self, _: Request) -> Response:
-        return Response(exposition.of_queues(await self._all_queues()), media_type=exposition.CONTENT_TYPE)
-
-    async def _all_queues(self) -> list[facts.Queue]:
-        """O(queues), with pauses for everybody else."""
-        found: list[facts.Queue] = []
-        for queue in self._sources.queues():
-            found.append(queue)
-            if len(found) % PAUSE_EVERY == 0:
-                await asyncio.sleep(0)
-        return found
+        whole = await self._sources.whole()
+        return Response(exposition.of_queues(whole.queues()), media_type=exposition.CONTENT_TYPE)
 
     # the API
 
     async def _server(self, _: Request) -> facts.Server:
         sources = self._sources
-        server = sources.loaded.config.server
+        server, whole = sources.loaded.config.server, await sources.whole()
         return facts.Server(
             version=__version__,
             pid=os.getpid(),
@@ -100,8 +90,8 @@ class Routes:
             region=server.region,
             is_draining=sources.duty.is_draining,
             queues=sources.queue_count(),
-            connections=sources.connections(),
-            long_polls=sources.long_polls(),
+            connections=whole.connections,
+            long_polls=whole.long_polls,
         )
 
     async def _settings(self, _: Request) -> list[facts.Setting]:
@@ -113,7 +103,8 @@ class Routes:
         limit = asked.get("limit", str(PAGE_MAX))
         if not limit.isascii() or not limit.isdigit() or not 1 <= int(limit) <= PAGE_MAX:
             raise InvalidParameterValue(f"limit must be a number from 1 to {PAGE_MAX}.")
-        chosen = [each for each in await self._all_queues() if _is_chosen(each, asked)]
+        whole = await self._sources.whole()
+        chosen = [each for each in whole.queues() if _is_chosen(each, asked)]
         chosen.sort(key=_place)
         page = chosen[: int(limit)]
         return facts.Queues(page, _place(page[-1]) if len(chosen) > len(page) else "")
@@ -128,11 +119,11 @@ class Routes:
         return self._sources.keys()
 
     async def _drain(self, _: Request) -> facts.Drain:
-        self._sources.duty.is_draining = True
+        self._sources.duty.set(is_draining=True)
         return facts.Drain(is_draining=True)
 
     async def _undrain(self, _: Request) -> facts.Drain:
-        self._sources.duty.is_draining = False
+        self._sources.duty.set(is_draining=False)
         return facts.Drain(is_draining=False)
 
 

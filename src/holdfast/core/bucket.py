@@ -8,6 +8,9 @@ Laws
 - A bucket that has drained is the same as none, so forgetting it changes nothing; nothing else is ever forgotten. When
   all places are taken by buckets that still hold something, a new one is refused until one of them has drained.
 - Time that runs backwards leaks nothing.
+- N tables may stand for one, if each pours into its own what the others say that they admitted, also beyond the brim.
+  When that takes d seconds at most, all of them together admit in any span of t seconds at most
+  N · burst + per_second · (t + (N - 1) · d): a burst may be N times as large, the rate stays what it is.
 
 Levels count millionths of a request and time counts microseconds, so that a rate of one per second leaks one of the
 first in one of the second, and everything is an exact integer.
@@ -44,6 +47,7 @@ class Rate(Value, frozen=True):
 
 
 Claim = tuple[Name, Rate]
+Poured = list[tuple[Name, int]]  # what was admitted, in units of cost
 
 
 class _Bucket:
@@ -72,9 +76,10 @@ class _Bucket:
 class Buckets:
     """A bounded table. Owned by one loop."""
 
-    def __init__(self, *, buckets_max: int = BUCKETS_MAX) -> None:
+    def __init__(self, *, buckets_max: int = BUCKETS_MAX, is_shared: bool = False) -> None:
         self._buckets_max = buckets_max
         self._buckets: OrderedDict[Name, _Bucket] = OrderedDict()  # the next to be looked at is first
+        self._untold: dict[Name, int] | None = {} if is_shared else None  # admitted here; other tables do not know it
 
     def __len__(self) -> int:
         return len(self._buckets)
@@ -90,13 +95,30 @@ class Buckets:
             if not bucket.level:
                 self._buckets[bucket.name] = bucket
             bucket.level += poured
+        if self._untold is not None:
+            for name, _ in claims:
+                self._untold[name] = self._untold.get(name, 0) + cost
 
-    def _find(self, claims: Sequence[Claim], now_us: int) -> list[_Bucket]:
+    def take_untold(self) -> Poured:
+        """What was admitted since the last time, for the other tables."""
+        assert self._untold is not None
+        taken, self._untold = self._untold, {}
+        return list(taken.items())
+
+    def pour(self, claim: Claim, now_us: int, *, cost: int) -> None:
+        """Another table has admitted it, so it is not asked whether there is room. Each of them has its places bounded,
+        so all together this one's, too."""
+        (bucket,) = self._find([claim], now_us, has_room=True)
+        self._buckets[bucket.name] = bucket
+        bucket.level += cost * _UNIT
+
+    def _find(self, claims: Sequence[Claim], now_us: int, *, has_room: bool = False) -> list[_Bucket]:
         """New ones are not in the table before something is poured into them."""
         find = self._buckets.get
         buckets = [bucket for name, _ in claims if (bucket := find(name)) is not None]
         if len(buckets) < len(claims):
-            self._make_room(len(claims), now_us)
+            if not has_room:
+                self._make_room(len(claims), now_us)
             buckets = [find(name) or _Bucket(name, rate, now_us) for name, rate in claims]
         for bucket, (_, rate) in zip(buckets, claims, strict=True):
             bucket.leak(now_us)

@@ -16,7 +16,8 @@ from typing import Any, Protocol
 
 from holdfast.core import policy
 from holdfast.core.access import Access
-from holdfast.core.bucket import Buckets, Rate
+from holdfast.core.bucket import Buckets, Poured, Rate
+from holdfast.core.denials import AccessDenied
 from holdfast.core.errors import QueueDoesNotExist
 from holdfast.core.identity import DAY_S
 from holdfast.core.policy_text import parse_queue_policy
@@ -34,17 +35,40 @@ from holdfast.runtime import clock
 DECISIONS_MAX = 100_000  # remembered: caller, action, queue
 POLICIES_MAX = 10_000  # parsed documents of queues
 
+# As SQS answers GetQueueUrl for a queue of another account, whether it is there or not.
+NOT_YOURS = "The specified queue does not exist or you do not have access to it."
+
 _EXTENSIONS = frozenset(action.__name__ for action in actions.EXTENSIONS)  # as policies call them: holdfast:…
 _read_queue_policy = lru_cache(POLICIES_MAX)(parse_queue_policy)
 
 
 class Rates:
-    """How fast accounts, queues and the actions of an account may be used; None: as fast as they like."""
+    """How fast accounts, queues and the actions of an account may be used; None: as fast as they like.
 
-    def __init__(self, account: Rate | None = None, queue: Rate | None = None, action: Rate | None = None) -> None:
+    `is_shared`: other processes admit, too. `pour` is told what they did, `take_untold` says what was done here."""
+
+    def __init__(
+        self,
+        account: Rate | None = None,
+        queue: Rate | None = None,
+        action: Rate | None = None,
+        *,
+        is_shared: bool = False,
+    ) -> None:
         self._rates = (account, queue, action)
-        self._buckets = Buckets()
+        self._buckets = Buckets(is_shared=is_shared)
         self.is_limited = any(self._rates)
+
+    def take_untold(self) -> Poured:
+        return self._buckets.take_untold()
+
+    def pour(self, poured: Poured) -> None:
+        account, queue, action = self._rates
+        rates = {"account": account, "queue": queue, "action": action}
+        for name, cost in poured:
+            rate = rates[name[0]]
+            assert rate is not None, "all processes have the same configuration"
+            self._buckets.pour((name, rate), clock.elapsed_us(), cost=cost)
 
     def admit(self, caller: Caller, action: str, name: QueueName | None) -> None:
         account, queue, per_action = self._rates
@@ -131,7 +155,7 @@ class Signatures:
         else:
             for right, asked in rule(request, exchange, self._directory):
                 exchange.asked = exchange.asked or asked
-                self._check(right, asked, exchange)
+                self._demand(right, asked, exchange)
                 name = name or asked
         if self._is_limited:
             self._rates.admit(exchange.caller, action.__name__, name)
@@ -153,6 +177,14 @@ class Signatures:
                 self._allowed.clear()
             self._allowed[question] = queue
         return queue.name
+
+    def _demand(self, right: str, name: QueueName, exchange: Exchange) -> None:
+        try:
+            self._check(right, name, exchange)
+        except AccessDenied:
+            if right == "GetQueueUrl" and name.account != exchange.caller.account:
+                raise QueueDoesNotExist(NOT_YOURS) from None
+            raise
 
     def _check(self, action: str, name: QueueName, exchange: Exchange) -> bool:
         """Whether the answer, which is yes, depends on nothing but caller, queue and action. An empty name stands for

@@ -1,6 +1,6 @@
-"""The bytes between two processes of a host: commands one way, their outcomes the other.
+"""The bytes between two processes of a host: commands one way, their outcomes the other, and what is told beside them.
 
-    frame    u32 length of what follows | msgpack of one of: Asked, Cancelled, Answered
+    frame    u32 length of what follows | msgpack of one of: Asked, Cancelled, Answered; Inquired, Reported; Poured
 
 Both ends are the same program, started together by one parent, so there is no version: formats that outlive a process
 are in docs/FORMATS.md. Laws: decode(encode(x)) == x; an error arrives as the error that was raised.
@@ -58,7 +58,24 @@ class Answered(msgspec.Struct, frozen=True, array_like=True, tag="answered"):
     letters: list[Letter]
 
 
-Frame = Asked | Cancelled | Answered
+class Inquired(msgspec.Struct, frozen=True, array_like=True, tag="inquired"):
+    """How is it with you?"""
+
+    number: int
+
+
+class Reported(msgspec.Struct, frozen=True, array_like=True, tag="reported"):
+    number: int
+    report: bytes
+
+
+class Poured(msgspec.Struct, frozen=True, array_like=True, tag="poured"):
+    """What was admitted here; core/bucket.py."""
+
+    poured: list[tuple[tuple[str, ...], int]]
+
+
+Frame = Asked | Cancelled | Answered | Inquired | Reported | Poured
 _decode = msgspec.msgpack.Decoder(Frame).decode
 
 

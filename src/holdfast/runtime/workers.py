@@ -8,13 +8,15 @@ Laws
 - When the other process is gone, everything it was asked and has not answered is refused as Unreachable: it may have
   been done or not, as when a connection breaks. A receive ends with nothing; if it was served, its messages come back.
 - Nothing is asked twice by itself.
+- What workers tell each other beside commands (`Aside`) may be lost with the process that it was told to.
 """
 
 import asyncio
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, cast
 
+from holdfast.core.bucket import Poured
 from holdfast.core.command import EMPTY_DELIVERY, Command, Peek, Receive
 from holdfast.core.errors import HoldfastError, Overloaded, ServiceUnavailable
 from holdfast.core.types import ShardId
@@ -57,6 +59,7 @@ class Link(asyncio.Protocol):
         self._number = 0
         self._pending: dict[int, _Pending] = {}
         self._numbers: dict[Call, int] = {}  # of receives, which may be cancelled
+        self._inquiries: dict[int, asyncio.Future[bytes]] = {}
         self._task = self._loop.create_task(self._connect())
         self._is_closed = False
         self.is_connected = asyncio.Event()
@@ -80,17 +83,43 @@ class Link(asyncio.Protocol):
         self._numbers.clear()
         for each in pending.values():
             each.refuse(Unreachable())
+        for inquiry in self._inquiries.values():
+            inquiry.cancel()
+        self._inquiries.clear()
         if not self._is_closed:
             self._task = self._loop.create_task(self._connect())
 
     def data_received(self, data: bytes) -> None:
         for frame in self._frames.feed(data):
+            if isinstance(frame, frames.Reported):
+                self._reported(frame)
+                continue
             assert isinstance(frame, frames.Answered)
             pending = self._pending.pop(frame.number)
             if pending.is_receive:
                 self._numbers.pop(pending.call, None)
             outcomes = frames.outcomes_of(frame)
             pending.call.answered(outcomes if pending.batch else outcomes[0], frame.letters)
+
+    def _reported(self, frame: frames.Reported) -> None:
+        inquiry = self._inquiries.pop(frame.number)
+        if not inquiry.done():  # nobody waits so long
+            inquiry.set_result(frame.report)
+
+    def inquire(self) -> asyncio.Future[bytes]:
+        """The other's report. Cancelled when it is gone."""
+        inquiry: asyncio.Future[bytes] = self._loop.create_future()
+        if self._transport is None:
+            inquiry.cancel()
+            return inquiry
+        self._number += 1
+        self._inquiries[self._number] = inquiry
+        self._transport.write(frames.frame(frames.Inquired(self._number)))
+        return inquiry
+
+    def tell_poured(self, poured: Poured) -> None:
+        if self._transport is not None:
+            self._transport.write(frames.frame(frames.Poured(poured)))
 
     def ask(self, shard: ShardId, commands: Sequence[Command], call: Call, *, wait_s: int) -> None:
         is_receive = type(commands[0]) is Receive
@@ -118,11 +147,21 @@ class Link(asyncio.Protocol):
             self._transport.close()
 
 
+class Aside:
+    """What this process does when another one tells or asks something that is no command; nothing before it is set."""
+
+    def __init__(self) -> None:
+        self.on_poured: Callable[[Poured], None] | None = None
+        self.report: Callable[[], Awaitable[bytes]] | None = None
+
+
 class Desk(asyncio.Protocol):
     """Where another process asks for this one's shards: one per connection."""
 
-    def __init__(self, backend: Backend) -> None:
+    def __init__(self, backend: Backend, aside: Aside | None = None) -> None:
         self._backend = backend
+        self._aside = aside or Aside()
+        self._reports: set[asyncio.Task[None]] = set()
         self._frames = frames.Frames()
         self._transport: asyncio.Transport
         self._receives: dict[int, tuple[ShardId, Call]] = {}  # that may be cancelled
@@ -141,6 +180,18 @@ class Desk(asyncio.Protocol):
                 self._ask(frame)
             elif isinstance(frame, frames.Cancelled):
                 self._cancel(frame.number)
+            elif isinstance(frame, frames.Poured):
+                if self._aside.on_poured is not None:
+                    self._aside.on_poured(frame.poured)
+            elif isinstance(frame, frames.Inquired) and self._aside.report is not None:
+                task = asyncio.get_running_loop().create_task(self._report(frame.number, self._aside.report))
+                self._reports.add(task)
+                task.add_done_callback(self._reports.discard)
+
+    async def _report(self, number: int, report: Callable[[], Awaitable[bytes]]) -> None:
+        told = await report()
+        if not self._transport.is_closing():
+            self._transport.write(frames.frame(frames.Reported(number, told)))
 
     def _ask(self, question: frames.Asked) -> None:
         commands = frames.commands_of(question)
