@@ -75,6 +75,7 @@ class TableStore:
     def __init__(self, root: Path) -> None:
         self.root = root
         self._last: dict[str, Snapshot] = {}
+        self._delta: dict[str, Any] = {}  # opened once: bringing one up to date reads what was committed since
 
     def snapshot(self, table: Table) -> Snapshot:
         """The newest version. Costs one look at the folder while nobody has committed."""
@@ -87,8 +88,12 @@ class TableStore:
         folder = table.folder(self.root)
         if not (folder / "_delta_log").is_dir():
             return Snapshot(table, folder, -1, (), {})
-        delta = _open(folder)
-        _require_columns(delta, table)
+        delta = self._delta.get(table.name)
+        if delta is None:
+            delta = self._delta[table.name] = _open(folder)
+            _require_columns(delta, table)
+        else:
+            _catch_up(delta, folder)
         version = delta.version()
         return Snapshot(table, folder, version, tuple(_files(delta, table)), delta_log.transactions(folder, version))
 
@@ -202,7 +207,9 @@ class TableStore:
         failpoint("after_stage")
         for each in added:
             files.verify(seen.folder, each, table=seen.table)
-        delta = _open(seen.folder, version=seen.version)
+        delta = self._delta.pop(seen.table.name, None)  # after a commit that failed nobody may use it
+        if delta is None or delta.version() != seen.version:
+            delta = _open(seen.folder, version=seen.version)
         by, now_ms = seen.table.by, time.time_ns() // 1_000_000
         actions = [
             *(_add(each, by=by, now_ms=now_ms, changes_data=changes_data) for each in added),
@@ -223,12 +230,20 @@ class TableStore:
                 f"{seen.table.name}: somebody else committed after version {seen.version}; nothing was added. "
                 f"Run it again. ({problem})"
             ) from None
+        self._delta[seen.table.name] = delta
         failpoint("after_commit")
 
 
 def _open(folder: Path, version: int | None = None) -> Any:
     try:
         return DeltaTable(folder, version=version)
+    except DeltaError as problem:
+        raise LedgerError(f"{folder} cannot be read as a table: {problem}") from None
+
+
+def _catch_up(delta: Any, folder: Path) -> None:
+    try:
+        delta.update_incremental()
     except DeltaError as problem:
         raise LedgerError(f"{folder} cannot be read as a table: {problem}") from None
 
@@ -276,4 +291,4 @@ def hour_name(hour_us: int) -> str:
 
 def hour_of(name: str) -> int:
     """The reverse of `hour_name`, in µs."""
-    return int(datetime.datetime.strptime(name + "+0000", "%Y-%m-%dT%H%z").timestamp()) * _SECOND_US
+    return int(datetime.datetime.fromisoformat(f"{name}:00:00+00:00").timestamp()) * _SECOND_US
