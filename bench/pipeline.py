@@ -22,13 +22,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import holdfast
 from bench import machine
 from bench import usage as counting
 from bench.pipeline_month import DAYS, HOUR_US, START_US, Node, emit_one_of_each_kind, make_month
 from holdfast.ledger import tables
-from holdfast.pipeline import checks, ingest, rollup, upkeep
+from holdfast.pipeline import checks, ingest, rates, reports, rollup, upkeep
 from holdfast.pipeline.publish import billing
 from holdfast.pipeline.run import Ledger, Outcome
+from holdfast.pipeline.watch import watch
 from holdfast.spark.session import session
 
 RESULTS = Path(__file__).parent / "results"
@@ -132,6 +134,7 @@ class Bench:
         self.rounds = rounds
         self.nodes = [Node(folder / "usage", f"node-{number}") for number in range(NODES)]
         self.now_us = START_US + DAYS * 24 * HOUR_US
+        self.terms = reports.Terms(rates.load(), "us-east-1", holdfast.__version__)
         self.figures: list[Figure] = []
 
     def ledger(self, name: str = "ledger", spool: str = "usage") -> Ledger:
@@ -179,6 +182,8 @@ class Bench:
         spent = spend(lambda: self.ledger().once())
         # Workers that have nothing to do end meanwhile, and take what they spent with them: no CPU time is told.
         self.note("checks and closing of the month, s", f"{spent.wall_s:.1f}", "")
+        spent = spend(lambda: reports.publish(self.ledger().job(), self.terms))
+        self.note("all reports of the month, s", f"{spent.wall_s:.1f}", "")
 
     def dense(self) -> None:
         """Usual keys: a queue that is used is used in every window, on every node."""
@@ -199,9 +204,11 @@ class Bench:
 
     def freshness(self) -> None:
         """From the moment that a segment is in the spool until its minute is rolled up, in watch mode. The look at the
-        spool that finds it comes up to half a second after it."""
+        spool that finds it comes half a second after it. Some of them come while an hour closes, and its reports are
+        published."""
         handed: list[float] = []
         took: list[float] = []
+        closed: list[int] = []
 
         def stop(pause_s: float) -> bool:
             if len(handed) == len(took):
@@ -213,13 +220,20 @@ class Bench:
 
         def on_run(found: Outcome | Exception) -> None:
             assert isinstance(found, Outcome), found
-            took.append(time.perf_counter() - handed[-1])
+            if found.segments:
+                took.append(time.perf_counter() - handed[-1])
+            closed.append(found.hours_closed)
 
-        self.ledger().watch(stop=stop, on_run=on_run)
+        def follow(ledger: Ledger, found: Outcome) -> None:
+            if found.hours_closed:
+                reports.publish(ledger.job(), self.terms)
+
+        watch(self.ledger(), stop=stop, on_run=on_run, follow=follow)
         took.sort()
         p99 = took[math.ceil(len(took) * 0.99) - 1]
         text = f"{took[len(took) // 2]:.2f} / {p99:.2f} / {took[-1]:.2f}"
         self.note(f"freshness, median / p99 / worst of {len(took)}, s", text, "p99 ≤ 3")
+        self.note("hours that closed meanwhile", str(sum(closed)), "")
 
 
 def write(figures: list[Figure], *, rows: int, about: dict[str, str], busy: float) -> None:

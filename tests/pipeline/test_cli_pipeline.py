@@ -1,11 +1,13 @@
 """Pipeline commands that cannot do what they are asked say why and what to do, in one line, without a JVM."""
 
+import json
 import os
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -17,6 +19,7 @@ from holdfast.cli.main import program
 from holdfast.ledger import lock
 from holdfast.usage.spool import Spool
 from holdfast.usage.stores import Kept
+from tests.pipeline.emitter import MINUTE, T0, Emitter, meter
 from tests.usage.test_spool import NODE, SECOND, batch, journals, requests
 
 
@@ -79,6 +82,25 @@ def test_a_run_leaves_the_last_epoch_of_a_server_that_works_open(tmp_path: Path)
     os.close(descriptor)
     assert requests(tmp_path / "usage") == 20  # of complete windows
     assert journals(tmp_path / "usage") != []
+
+
+@pytest.mark.usefixtures("without_java")
+def test_what_is_done_to_a_ledger_is_told_as_json(tmp_path: Path) -> None:
+    def value(*words: str) -> Any:
+        done = CliRunner().invoke(program(), ["pipeline", *words, "--data", str(tmp_path), "--json"])
+        assert done.exit_code == 0, done.stderr
+        return json.loads(done.stdout)
+
+    node = Emitter(tmp_path / "usage")
+    for number in range(2):
+        node.emit([meter(T0 + number * MINUTE)], until=T0 + (number + 1) * MINUTE)
+        assert value("once", "--no-reports")["rows"] == 1
+    assert value("backfill", "--begin", "2026-11-16", "--end", "2026-11-17") == {"hours": 1}
+    assert {row["is_same"] for row in value("replay", str(tmp_path / "second"))} == {True}
+    assert {"table": "ledger.meter", "files_fewer": 1} in value("compact")
+    assert value("vacuum", "--dry-run") == []
+    assert value("prune", "--keep-days", "9999") == {"files": []}
+    assert {row["is_good"] for row in value("check")} == {True}
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,7 @@ def require_exact(ledger: Path, emitters: list[Emitter]) -> None:
     assert sum(store.read(seen, columns=["units"]).column("units").to_pylist()) == sum(each.units for each in emitters)
     found = places(store, seen)
     assert len(set(found)) == len(found) == seen.rows
-    found_checks = [*checks.rows(store), *checks.counters(store), *checks.rollups(store), *checks.measures(store)]
+    found_checks = checks.before_closing(store, checks.Sums(store))
     assert [each for each in found_checks if not each.is_good] == []
     daily = store.read(store.snapshot(tables.USAGE_DAILY), columns=["billed_units"]).column("billed_units").to_pylist()
     assert sum(daily) == sum(each.units for each in emitters)

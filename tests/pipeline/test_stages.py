@@ -4,12 +4,14 @@ import random
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 from holdfast.ledger import tables
 from holdfast.ledger.errors import LedgerError
 from holdfast.pipeline import rows, usage
+from holdfast.pipeline.publish import histogram
 from holdfast.usage import schema
 from tests.pipeline.emitter import DAY, HOUR, MINUTE, SECOND, T0, audit, meter, random_meter
 
@@ -155,3 +157,14 @@ def test_a_sum_that_does_not_fit_is_an_error_and_no_other_number() -> None:
 
 def test_no_principal_gets_into_a_rollup() -> None:
     assert "principal" not in tables.USAGE_MINUTE.schema.names
+
+
+def test_a_quantile_is_inside_the_bucket_of_its_call_and_nothing_measured_has_none() -> None:
+    counts = np.zeros((3, 32), np.int64)
+    counts[0, 10], counts[0, 20] = 99, 1  # calls of half a millisecond to one, and one of half a second to one
+    counts[1, 31] = 1
+    median, almost_all = histogram.quantiles_ms(counts, [0.5, 0.999])
+    assert 0.512 < median[0] < 1.024
+    assert 524 < almost_all[0] <= 1048.576
+    assert median[1] == almost_all[1] == 2**31 / 1000
+    assert np.isnan([median[2], almost_all[2]]).all()

@@ -1,18 +1,16 @@
-"""`holdfast pipeline`: the ledger's runs. What they print goes to standard output, progress to standard error.
+"""`holdfast pipeline once | watch`: the ledger's runs. What they print goes to standard output, progress to the other.
 
 Commands are declared here without the pipeline, which is an extra; what they do is in workshop.py.
 """
 
-import datetime
 import signal
 import threading
 import time
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from holdfast.cli import connect, pipeline_reports, screen, toolbox
+from holdfast.cli import connect, pipeline_reports, pipeline_upkeep, screen, toolbox
 from holdfast.cli import usage as kept_usage
 from holdfast.cli.connect import Mistake
 from holdfast.cli.toolbox import Master, Places, RatesFile
@@ -28,7 +26,6 @@ app.command("show")(pipeline_reports.show)
 app.command("demo")(pipeline_reports.demo)
 app.add_typer(pipeline_reports.audit, name="audit")
 
-Moment = Annotated[str, typer.Option(metavar="TIME", help="2026-11-15, or 2026-11-15T09:00, in UTC.")]
 Abandon = Annotated[
     list[str] | None,
     typer.Option("--abandon", metavar="NODE", help="A node that never comes back and holds hours open; repeatable."),
@@ -114,7 +111,7 @@ def watch(
             convert()
             return stopped.wait(pause_s)
 
-        shop.ledger.watch(stop=stop, on_run=_Publisher(shop))
+        shop.watch(stop=stop, on_run=_tell, follow=_Publisher(shop))
 
 
 class _Converter:
@@ -134,176 +131,39 @@ class _Converter:
             screen.note(f"holdfast: {problem}")
 
 
+def _tell(run: Any) -> None:
+    if isinstance(run, Exception):
+        screen.note(f"holdfast: {run}")
+    else:
+        screen.show_line(_outcome(run))
+
+
 class _Publisher:
-    """Tells what a run did, and publishes when that is worth its seconds."""
+    """Publishes when that is worth its seconds."""
 
     def __init__(self, shop: Any) -> None:
         self._shop = shop
         self._last_s = 0.0
 
-    def __call__(self, run: Any) -> None:
-        if isinstance(run, Exception):
-            screen.note(f"holdfast: {run}")
+    def __call__(self, ledger: Any, run: Any) -> None:
+        now_s = time.time()
+        if not run.hours_closed and now_s - self._last_s < REPORT_EVERY_S:
             return
-        screen.show_line(_outcome(run))
-        now_s = datetime.datetime.now(datetime.UTC).timestamp()
-        if run.hours_closed or now_s - self._last_s >= REPORT_EVERY_S:
-            self._publish()
-            self._last_s = now_s
-
-    def _publish(self) -> None:
+        self._last_s = now_s
         try:
-            self._shop.publish_locked()
+            self._shop._replace(ledger=ledger).publish_locked()
         except LedgerError as problem:  # the ledger goes on; reports are tried again with the next run
             screen.note(f"holdfast: {problem}")
 
 
-@app.command()
-@toolbox.placed
-def backfill(
-    *,
-    begin: Moment,
-    end: Moment,
-    at: Places,
-    master: Master = toolbox.LOCAL,
-) -> None:
-    """Compute the rollups of some hours anew from the ledger. The same rows give the same rollups, hash for hash.
-
-    Example: holdfast pipeline backfill --begin 2026-11-01 --end 2026-12-01
-    """
-    with toolbox.explained(), screen.steps("backfill") as step:
-        shop = toolbox.workshop().open_shop(at, master=master, progress=step)
-        hours = shop.backfill(begin_us=_us(begin), end_us=_us(end))
-    print(f"{hours} hours computed anew")
-
-
-@app.command()
-@toolbox.placed
-def replay(
-    into: Annotated[Path, typer.Argument(metavar="DIR", help="An empty folder for the second ledger.")],
-    *,
-    at: Places,
-    master: Master = toolbox.LOCAL,
-) -> None:
-    """Build the ledger a second time from all segments, and compare: exit code 1 when a table differs.
-
-    Example: holdfast pipeline replay ./second-ledger
-    """
-    with toolbox.explained(), screen.steps("replay") as step:
-        shop = toolbox.workshop().open_shop(at, master=master, progress=step)
-        other = toolbox.workshop().open_shop(at._replace(ledger=into), master=master, progress=step)
-        _, same = shop.replay(other)
-    screen.table(("TABLE", "ROWS"), [(name, "the same" if ok else "DIFFER") for name, ok in same.items()], empty="")
-    if not all(same.values()):
-        raise typer.Exit(connect.FINDINGS)
-
-
-@app.command()
-@toolbox.placed
-def check(
-    *,
-    at: Places,
-    as_json: connect.AsJson = False,
-) -> None:
-    """Check the ledger: no gaps, units as the nodes counted them, bills, costs and audit chain. Needs no JVM.
-
-    Exit code 1 when something is wrong.
-
-    Example: holdfast pipeline check --data ./data
-    """
-    with toolbox.explained():
-        shop = toolbox.workshop().open_shop(at)
-        found = shop.check()
-    if as_json:
-        screen.show_json([{name: getattr(each, name) for name in each.__struct_fields__} for each in found])
-    else:
-        rows = [("ok" if c.is_good else "WRONG", c.check, c.subject, c.expected, c.found or c.detail) for c in found]
-        screen.table(("STATE", "CHECK", "OF WHAT", ">EXPECTED", ">FOUND"), rows, empty="")
-    if not all(each.is_good for each in found):
-        raise typer.Exit(connect.FINDINGS)
-
-
-@app.command()
-@toolbox.placed
-def compact(
-    *,
-    at: Places,
-) -> None:
-    """Put the small files of each hour together. Changes no row; runs do it by themselves when there are many.
-
-    Example: holdfast pipeline compact --data ./data
-    """
-    with toolbox.explained():
-        shop = toolbox.workshop().open_shop(at)
-        gone = shop.compact()
-    screen.table(
-        ("TABLE", ">FILES FEWER"), [(name, count) for name, count in gone.items() if count], empty="Nothing to do."
-    )
-
-
-@app.command()
-@toolbox.placed
-def vacuum(
-    *,
-    at: Places,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be removed.")] = False,
-) -> None:
-    """Remove files that no version of the last week knows: replaced hours, and what runs left that died.
-
-    Example: holdfast pipeline vacuum --dry-run
-    """
-    with toolbox.explained():
-        shop = toolbox.workshop().open_shop(at)
-        gone = shop.vacuum(dry_run=dry_run)
-    rows = [(name, len(files)) for name, files in gone.items() if files]
-    screen.table(("TABLE", ">FILES"), rows, empty="Nothing to remove.")
-
-
-@app.command()
-@toolbox.placed
-def prune(
-    *,
-    at: Places,
-    keep_days: Annotated[int, typer.Option("--keep-days", min=1, help="How old they have to be.")] = 30,
-) -> None:
-    """Remove usage files that are in the ledger. Those that are not, and each node's newest, stay.
-
-    What is removed cannot be replayed into another ledger. Example: holdfast pipeline prune --keep-days 90
-    """
-    before = datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=keep_days)
-    with toolbox.explained():
-        shop = toolbox.workshop().open_shop(at)
-        gone = shop.prune(before_us=int(before.timestamp() * 1e6))
-    print(f"{len(gone)} usage files removed")
-
-
-@app.command()
-@toolbox.placed
-def doctor(
-    *,
-    at: Places,
-    rates: RatesFile = None,
-    as_json: connect.AsJson = False,
-) -> None:
-    """Check what the pipeline needs: packages, Java, memory, disk, usage folder, rates. Exit code 1 when it cannot run.
-
-    Example: holdfast pipeline doctor --data ./data
-    """
-    findings = toolbox.examine(at, rates)
-    if as_json:
-        screen.show_json([each._asdict() for each in findings])
-    else:
-        screen.table(("CHECK", "STATE", "SEEN"), [(f.check, f.state, f.seen) for f in findings], empty="")
-        for each in findings:
-            if each.fix:
-                print(f"\n{each.check}: {each.fix}")
-    if any(each.state == toolbox.BAD for each in findings):
-        raise typer.Exit(connect.FINDINGS)
-
-
-def _us(text: str) -> int:
-    try:
-        at = datetime.datetime.fromisoformat(text)
-    except ValueError:
-        raise Mistake(f"{text!r} is no time. Write 2026-11-15, or 2026-11-15T09:00; it is taken as UTC.") from None
-    return int(at.replace(tzinfo=at.tzinfo or datetime.UTC).timestamp()) * 1_000_000
+for _command in (
+    pipeline_upkeep.backfill,
+    pipeline_upkeep.replay,
+    pipeline_upkeep.check,
+    pipeline_upkeep.compact,
+    pipeline_upkeep.vacuum,
+    pipeline_upkeep.prune,
+    pipeline_upkeep.doctor,
+    pipeline_upkeep.warmup,
+):
+    app.command()(_command)

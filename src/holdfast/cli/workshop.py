@@ -1,6 +1,7 @@
 """What pipeline commands do. Imports the pipeline, and is therefore loaded by `toolbox.workshop` only when one runs."""
 
 import datetime
+import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,6 +17,7 @@ from holdfast.ledger.store import TableStore
 from holdfast.ledger.tables import Table
 from holdfast.pipeline import ingest, report_checks, reports, upkeep
 from holdfast.pipeline import rates as rate_files
+from holdfast.pipeline import watch as watching
 from holdfast.pipeline.checks import Check
 from holdfast.pipeline.close import Terms
 from holdfast.pipeline.demo import scenario, spool
@@ -25,6 +27,7 @@ from holdfast.pipeline.publish import billing
 from holdfast.pipeline.publish.tables import FOCUS_COST, REPORTS
 from holdfast.pipeline.reports import Published
 from holdfast.pipeline.run import Ledger, Outcome
+from holdfast.spark import warmth
 from holdfast.spark.session import SMALL, session
 
 TABLES: Mapping[str, Table] = {**tables.TABLES, **REPORTS}
@@ -47,6 +50,9 @@ class Shop(NamedTuple):
         if not reports.is_due(self.ledger.store, self.terms):
             return Published()
         return reports.publish(self.ledger.job(), self.terms, progress=self.progress)
+
+    def watch(self, **more: Any) -> None:
+        watching.watch(self.ledger, **more)
 
     def check(self) -> list[Check]:
         """Of the ledger and of what was published. Noted, for the page to show."""
@@ -82,6 +88,7 @@ def open_shop(
     master: str = toolbox.LOCAL,
     abandon: list[str] | None = None,
     is_brief: bool = True,
+    java_options: str | None = None,
     names: Mapping[str, str] | None = None,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Shop:
@@ -90,7 +97,7 @@ def open_shop(
 
     def start() -> Any:
         is_small = is_brief and master == toolbox.LOCAL and _is_small(opened)
-        return start_session(master, progress, SMALL if is_small else None)
+        return start_session(master, progress, SMALL if is_small else None, java_options)
 
     opened = Ledger(
         at.ledger,
@@ -111,13 +118,18 @@ def _is_small(opened: Ledger) -> bool:
     return ledger_rows(opened.store.root) < SMALL_ROWS and not ingest.has_new(opened.store, opened.spool)
 
 
-def start_session(master: str, progress: Callable[[str], None], settings: Mapping[str, str] | None = None) -> Any:
+def start_session(
+    master: str,
+    progress: Callable[[str], None],
+    settings: Mapping[str, str] | None = None,
+    java_options: str | None = None,
+) -> Any:
     progress("starting Spark")
     if master.startswith("sc://"):
         return session(remote=master)
     if toolbox.java() is None:
         raise Mistake(toolbox.JAVA)
-    return session(master=master, settings=settings)
+    return session(master=master, settings=settings, java_options=java_options)
 
 
 def ledger_rows(root: Path) -> int:
@@ -182,10 +194,20 @@ def verify(at: Places) -> tuple[list[Any], list[Any]]:
     return reports.verify(TableStore(at.ledger))
 
 
-def demo(at: Places, day: datetime.date, *, progress: Callable[[str], None]) -> Path:
+def warm_up(*, progress: Callable[[str], None]) -> Path:
+    """All that a run does, to a made-up day, so that the archive has the classes of all of it. Answers its path."""
+    with warmth.recording() as java_options, tempfile.TemporaryDirectory(prefix="holdfast-warmup-") as folder_:
+        at = Places(Path(folder_) / "ledger", Path(folder_) / "usage", "us-east-1")
+        day = datetime.datetime.now(datetime.UTC).date() - datetime.timedelta(days=1)
+        demo(at, day, progress=progress, java_options=java_options)
+        progress("writing the archive")
+    return warmth.archive()
+
+
+def demo(at: Places, day: datetime.date, *, progress: Callable[[str], None], java_options: str | None = None) -> Path:
     progress("making up a day")
     spool.write(at.usage, day)
-    shop = open_shop(at, names=scenario.NAMES, progress=progress)
+    shop = open_shop(at, names=scenario.NAMES, progress=progress, java_options=java_options)
     shop.ledger.once()
     shop.publish()
     progress("checking")

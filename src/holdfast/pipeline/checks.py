@@ -8,18 +8,19 @@
     billed        units recorded for closed hours = units of these hours
     record_ids    unique
 
-Cost: reads a few columns of every row; ten million rows take seconds.
+Cost: reads a few columns of every file, one at a time; ten million rows take half a minute. Files never change, so that
+whoever checks again and again (`Sums`) reads only those that are new.
 """
 
 import functools
-from collections.abc import Collection, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Any, Final
 
 import msgspec
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from holdfast.ledger import tables
+from holdfast.ledger.files import DataFile
 from holdfast.ledger.positions import from_transactions
 from holdfast.ledger.spool import Problem
 from holdfast.ledger.store import Snapshot, TableStore, hour_name
@@ -27,7 +28,8 @@ from holdfast.ledger.tables import Table
 from holdfast.pipeline import rollup
 from holdfast.usage import schema
 
-DAY_US = 24 * 3_600_000_000
+DAY_US: Final = 24 * 3_600_000_000
+ROLLUPS: Final = (tables.USAGE_MINUTE, tables.USAGE_HOURLY, tables.USAGE_DAILY)
 
 
 class Check(msgspec.Struct, frozen=True):
@@ -39,21 +41,35 @@ class Check(msgspec.Struct, frozen=True):
     detail: str = ""
 
 
+class Summed(msgspec.Struct, frozen=True):
+    """What is in a file: units, by node in the ledger, and rows with a measure that is null or negative."""
+
+    units: dict[str, int]
+    wrong: int = 0
+
+
+class Sums:
+    """Of the files of tables, each read once. One that is no part of its table any more is forgotten."""
+
+    def __init__(self, store: TableStore) -> None:
+        self._store = store
+        self._known: dict[str, dict[DataFile, Summed]] = {}
+
+    def of(self, seen: Snapshot, read: Callable[[TableStore, Snapshot, DataFile], Summed]) -> dict[DataFile, Summed]:
+        known = self._known.get(seen.table.name, {})
+        found = {file: known.get(file) or read(self._store, seen, file) for file in seen.files}
+        self._known[seen.table.name] = found
+        return found
+
+
 def all_checks(store: TableStore, problems: Collection[Problem]) -> list[Check]:
-    return [
-        *gaps(problems),
-        *rows(store),
-        *counters(store),
-        *rollups(store),
-        *measures(store),
-        *billed(store),
-        *record_ids(store),
-    ]
+    sums = Sums(store)
+    return [*gaps(problems), *before_closing(store, sums), *billed(store, sums), *record_ids(store)]
 
 
-def before_closing(store: TableStore) -> list[Check]:
+def before_closing(store: TableStore, sums: Sums) -> list[Check]:
     """Those whose failure says that a bill would be wrong. Gaps are no such: they keep their own hours open."""
-    return [*rows(store), *counters(store), *rollups(store), *measures(store)]
+    return [*rows(store), *counters(store, sums), *rollups(store, sums), *measures(store, sums)]
 
 
 def gaps(problems: Collection[Problem]) -> Iterator[Check]:
@@ -71,52 +87,49 @@ def rows(store: TableStore) -> Iterator[Check]:
         yield _equal("rows", f"ledger.{kind}", expected=wanted, found=ledger.rows)
 
 
-def counters(store: TableStore) -> Iterator[Check]:
+def counters(store: TableStore, sums: Sums) -> Iterator[Check]:
     """The second and third part of the balance: what nodes counted is what the ledger has."""
     ledger = store.snapshot(tables.LEDGERS[schema.METER])
-    found = _sums(store, ledger, by="node", measure="units")
+    found: dict[str, int] = {}
+    for summed in sums.of(ledger, _ledger_file).values():
+        for node, units in summed.units.items():
+            found[node] = found.get(node, 0) + units
     for node, at in from_transactions(schema.METER, ledger.transactions).items():
         yield _equal("counters", node, expected=at.lifetime.get("units", 0), found=found.get(node, 0))
 
 
-def rollups(store: TableStore) -> Iterator[Check]:
+def rollups(store: TableStore, sums: Sums) -> Iterator[Check]:
     """Of hours and days that are up to date; the others are about to be computed anew."""
     ledger = store.snapshot(tables.LEDGERS[schema.METER])
-    wanted = _sums(store, ledger, by="hour", measure="units")
+    wanted = _units_by(sums.of(ledger, _ledger_file))
     current = rollup.ledger_numbers(ledger)
     for table in (tables.USAGE_MINUTE, tables.USAGE_HOURLY):
         seen = store.snapshot(table)
         fresh = [hour for hour, number in rollup.numbers(seen).items() if current.get(hour) == number]
-        found = _sums(store, seen, by="hour", measure="billed_units")
+        found = _units_by(sums.of(seen, _usage_file))
         yield _compare(table, {each: wanted.get(each, 0) for each in fresh}, found)
     daily = store.snapshot(tables.USAGE_DAILY)
+    made_of = rollup.numbers(daily)
+    stale = {hour - hour % DAY_US for hour in current if made_of.get(hour) != current[hour]}
     days: dict[int, int] = {}
-    stale = {hour - hour % DAY_US for hour in current if rollup.numbers(daily).get(hour) != current[hour]}
     for hour in current:
         days[hour - hour % DAY_US] = days.get(hour - hour % DAY_US, 0) + wanted.get(hour, 0)
-    found = _sums(store, daily, by="day", measure="billed_units")
+    found = _units_by(sums.of(daily, _usage_file))
     yield _compare(tables.USAGE_DAILY, {day: units for day, units in days.items() if day not in stale}, found)
 
 
-def measures(store: TableStore) -> Iterator[Check]:
-    for table in (tables.USAGE_MINUTE, tables.USAGE_HOURLY, tables.USAGE_DAILY):
-        seen = store.snapshot(table)
-        wrong = 0
-        for part in _parts(store, seen, list(tables.MEASURES)):
-            bad = [
-                pc.or_kleene(pc.is_null(part.column(each)), pc.less(part.column(each), 0)) for each in part.schema.names
-            ]
-            wrong += pc.sum(functools.reduce(pc.or_kleene, bad)).as_py() or 0
-        yield _equal("measures", table.name, expected=0, found=wrong)
+def measures(store: TableStore, sums: Sums) -> Iterator[Check]:
+    for table in ROLLUPS:
+        found = sums.of(store.snapshot(table), _usage_file)
+        yield _equal("measures", table.name, expected=0, found=sum(each.wrong for each in found.values()))
 
 
-def billed(store: TableStore) -> Iterator[Check]:
+def billed(store: TableStore, sums: Sums) -> Iterator[Check]:
     """The first part of the balance: what is recorded for closed hours is what these hours have."""
     hourly, billing = store.snapshot(tables.USAGE_HOURLY), store.snapshot(tables.BILLING_USAGE)
     recorded = rollup.numbers(billing)
     closed = [hour for hour, number in rollup.numbers(hourly).items() if recorded.get(hour) == number]
-    wanted = _sums(store, hourly, by="hour", measure="billed_units")
-    found = _sums(store, billing, by="hour", measure="quantity")
+    wanted, found = _units_by(sums.of(hourly, _usage_file)), _units_by(sums.of(billing, _billing_file))
     yield _compare(tables.BILLING_USAGE, {each: wanted.get(each, 0) for each in closed}, found)
 
 
@@ -137,18 +150,29 @@ def _compare(table: Table, wanted: Mapping[int, int], found: Mapping[Any, int]) 
     return Check(check, table.name, is_good=not wrong, expected=str(expected), found=str(summed), detail=detail)
 
 
-def _sums(store: TableStore, seen: Snapshot, *, by: str, measure: str) -> dict[Any, int]:
-    """Sums of a measure per node, or per hour in µs. One file at a time, so memory does not grow with the table."""
-    total: dict[Any, int] = {}
-    for part in _parts(store, seen, [by, measure]):
-        keys = part.column(by)
-        plain = keys.cast(pa.int64()) if pa.types.is_timestamp(keys.type) else keys
-        summed = pa.table({"key": plain, "value": part.column(measure)}).group_by("key").aggregate([("value", "sum")])
-        for each in summed.to_pylist():
-            total[each["key"]] = total.get(each["key"], 0) + int(each["value_sum"] or 0)
+def _units_by(found: Mapping[DataFile, Summed]) -> dict[int, int]:
+    """By hour or day, in µs: a file has the rows of one."""
+    total: dict[int, int] = {}
+    for file, summed in found.items():
+        total[file.by_us or 0] = total.get(file.by_us or 0, 0) + sum(summed.units.values())
     return total
 
 
-def _parts(store: TableStore, seen: Snapshot, columns: list[str]) -> Iterator[Any]:
-    for file in seen.files:
-        yield store.read_file(seen, file, columns=columns)
+def _ledger_file(store: TableStore, seen: Snapshot, file: DataFile) -> Summed:
+    part = store.read_file(seen, file, columns=["node", "units"])
+    summed = part.group_by("node").aggregate([("units", "sum")])
+    return Summed({row["node"]: row["units_sum"] or 0 for row in summed.to_pylist()})
+
+
+def _usage_file(store: TableStore, seen: Snapshot, file: DataFile) -> Summed:
+    part = store.read_file(seen, file, columns=list(tables.MEASURES))
+    bad = [pc.or_kleene(pc.is_null(each), pc.less(each, 0)) for each in part.columns]
+    return Summed(
+        {"": pc.sum(part.column("billed_units")).as_py() or 0},
+        wrong=pc.sum(functools.reduce(pc.or_kleene, bad)).as_py() or 0,
+    )
+
+
+def _billing_file(store: TableStore, seen: Snapshot, file: DataFile) -> Summed:
+    part = store.read_file(seen, file, columns=["quantity"])
+    return Summed({"": int(pc.sum(part.column("quantity")).as_py() or 0)})

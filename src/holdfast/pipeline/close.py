@@ -8,7 +8,7 @@ late row changes it, the hour is recorded again, and only then: what stands is t
 """
 
 import datetime
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -17,12 +17,12 @@ from pyspark.sql import DataFrame
 from holdfast.ledger import closing, tables
 from holdfast.ledger.positions import from_transactions
 from holdfast.ledger.spool import Problem
-from holdfast.ledger.store import TableStore
+from holdfast.ledger.store import Snapshot, TableStore
 from holdfast.pipeline import rollup
 from holdfast.pipeline.job import Job
 from holdfast.usage import schema
 
-HOURS_MAX: Final = 720  # in one commit
+ROWS_MAX: Final = 200_000  # of hours in one commit: what Spark, and this process, hold of them at a time
 Records = Callable[..., DataFrame]  # publish.billing.records
 
 
@@ -49,12 +49,13 @@ def passed_us(store: TableStore, *, problems: Collection[Problem], terms: Terms,
     return closing.passed_us(positions, troubled=troubled, abandoned=terms.abandoned, now_us=now_us)
 
 
-def record(job: Job, hours: rollup.Numbers, *, records: Records) -> None:
-    """Appends what `records` makes of these hours, and their numbers, in one commit."""
+def record(job: Job, hours: rollup.Numbers, *, records: Records) -> int:
+    """Appends what `records` makes of these hours, and their numbers: some hours at a time, in one commit each. An hour
+    that was computed anew since it was found due stays due, for nobody has checked it. Answers how many hours."""
     hourly, states = job.look(tables.USAGE_HOURLY), job.look(tables.LEDGERS[schema.QUEUE_STATE])
-    many = list(hours)
-    for begin in range(0, len(many), HOURS_MAX):
-        some = {hour: hours[hour] for hour in many[begin : begin + HOURS_MAX]}
+    known = rollup.numbers(hourly)
+    current = {hour: number for hour, number in hours.items() if known.get(hour) == number}
+    for some in _pieces(current, hourly):
         seen = job.look(tables.BILLING_USAGE)
         made = records(
             job.read(hourly, some),
@@ -64,8 +65,25 @@ def record(job: Job, hours: rollup.Numbers, *, records: Records) -> None:
             run_id=job.run_id,
             recorded_at=moment(job.now_us),
         )
-        rows_max = 2 * sum(each.rows_by().get(hour, 0) for each in (hourly, seen) for hour in some)
+        used, recorded = hourly.rows_by(), seen.rows_by()
+        rows_max = sum(used.get(hour, 0) + 2 * recorded.get(hour, 0) for hour in some)  # a correction is two
         job.commit(made, seen, transactions=rollup.transactions(some), rows_max=rows_max)
+    return len(current)
+
+
+def _pieces(hours: rollup.Numbers, hourly: Snapshot) -> Iterator[rollup.Numbers]:
+    """Neighbours together, up to ROWS_MAX rows; an hour that has more comes alone."""
+    rows: Mapping[int, int] = hourly.rows_by()
+    piece: rollup.Numbers = {}
+    held = 0
+    for hour, number in hours.items():
+        if piece and held + rows.get(hour, 0) > ROWS_MAX:
+            yield piece
+            piece, held = {}, 0
+        piece[hour] = number
+        held += rows.get(hour, 0)
+    if piece:
+        yield piece
 
 
 def _hours(job: Job, hours: Collection[int]) -> DataFrame:

@@ -161,7 +161,7 @@ class Inputs:
 FIRST = (
     Daily(
         reports.SERVICE_LEVELS,
-        lambda i: levels.service_levels(i.hourly(LOOK_BACK_US), run_id=i.run_id, target=i.terms.target),
+        lambda i: levels.service_levels(i.hourly(), i.hourly(LOOK_BACK_US), run_id=i.run_id, target=i.terms.target),
     ),
     Daily(
         reports.QUEUE_FLOW,

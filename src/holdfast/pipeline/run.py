@@ -1,4 +1,4 @@
-"""A run of the ledger: take over what is new, roll up, check, close. `once` until nothing is left, `watch` for ever.
+"""A run of the ledger: take over what is new, roll up, check, close. (watch.py does the same for ever.)
 
     is anything new? ──no──▶ done, and no JVM was started
           │yes
@@ -13,10 +13,12 @@ Laws
 """
 
 import contextlib
+import copy
 import errno
+import threading
 import time
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -34,10 +36,10 @@ from holdfast.pipeline.close import Records, Terms, moment
 from holdfast.pipeline.job import ROWS_HERE_MAX, Job
 from holdfast.usage import schema
 
-POLL_S: Final = 0.5
 CONFLICTS_MAX: Final = 5  # restarts of a run because somebody else committed
-RESTED_S: Final = 10.0  # after an error, before `watch` tries again
 DAY_US: Final = 24 * 3_600_000_000
+
+Work = Callable[[Job, "Outcome"], None]
 
 
 def explain(problem: LedgerError | OSError) -> LedgerError:
@@ -86,11 +88,19 @@ class Ledger:
         self.store = TableStore(root)
         self.spool = spool_root
         self.terms = terms or Terms()
-        self._session = session
+        self._session = _one_at_a_time(session)
         self._records = records
         self._now_us = now_us
         self._progress = progress
         self._rows_here_max = rows_here_max
+        self._sums = checks.Sums(self.store)
+
+    def beside(self) -> "Ledger":
+        """The same ledger for a second thread: it shares the session, and nothing that changes."""
+        other = copy.copy(self)
+        other.store = TableStore(self.store.root)
+        other._sums = checks.Sums(other.store)
+        return other
 
     def job(self) -> Job:
         return Job(
@@ -104,27 +114,30 @@ class Ledger:
 
     def once(self) -> Outcome:
         """Everything there is to do. Raises LedgerError when it cannot be done."""
-        self._require_spool()
-        with lock.only_run(self.store.root):
-            return self._run("once")
+        with self.alone():
+            return self._run("once", self._work)
 
-    def watch(self, *, stop: Callable[[float], bool], on_run: Callable[[Outcome | LedgerError], None]) -> None:
-        """Until `stop`, which waits that many seconds or less. Tells every run that did something, or could not."""
-        self._require_spool()
+    @contextlib.contextmanager
+    def alone(self) -> Iterator[None]:
+        """No other run works on this ledger meanwhile."""
+        if not self.spool.is_dir():
+            raise LedgerError(
+                f"{self.spool} is no folder; the spool of a server is the folder `usage` in its data folder"
+            )
         with lock.only_run(self.store.root):
-            troubles: list[Problem] = []
-            pause_s = POLL_S
-            while not stop(pause_s):
-                pause_s = POLL_S
-                try:
-                    found = self._run("watch")
-                except LedgerError as problem:
-                    on_run(problem)
-                    pause_s = RESTED_S
-                    continue
-                if found.did_something or found.problems != troubles:
-                    on_run(found)
-                troubles = found.problems
+            yield
+
+    def advance(self) -> Outcome:
+        """The part of a run that users wait for. For whoever is alone; so is `settle`."""
+        return self._run("watch", self._advance)
+
+    def settle(self, problems: Sequence[Problem]) -> Outcome:
+        """The part that takes longer: checks, and closes what can be closed."""
+        return self._run("watch", lambda job, done: self._settle(job, done, problems=problems))
+
+    def closable(self, problems: Sequence[Problem]) -> rollup.Numbers:
+        """Hours to close. `problems` are those that the last look at the spool found."""
+        return close.due(self.store, problems=problems, terms=self.terms, now_us=self._now_us())
 
     def check(self, *, more: Iterable[Check] = ()) -> list[Check]:
         """All checks on what is there, and `more` of them. Changes nothing but `ops.quality_checks`; starts no JVM."""
@@ -140,26 +153,20 @@ class Ledger:
             found.extend(spool.plan(self.spool, kind, positions=positions).problems)
         return found
 
-    def _require_spool(self) -> None:
-        if not self.spool.is_dir():
-            raise LedgerError(
-                f"{self.spool} is no folder; the spool of a server is the folder `usage` in its data folder"
-            )
-
-    def _run(self, command: str) -> Outcome:
+    def _run(self, command: str, work: Work) -> Outcome:
         for _ in range(CONFLICTS_MAX):
             try:
-                return self._attempt(command)
+                return self._attempt(command, work)
             except Conflict as problem:
                 conflict = problem
         raise conflict
 
-    def _attempt(self, command: str) -> Outcome:
+    def _attempt(self, command: str, work: Work) -> Outcome:
         job = self.job()
         done = Outcome(job.run_id)
         started_us = job.now_us
         try:
-            self._work(job, done)
+            work(job, done)
         except (LedgerError, OSError) as problem:
             told = explain(problem)
             with contextlib.suppress(LedgerError, OSError):  # of the two, the first problem is the one to tell
@@ -170,6 +177,10 @@ class Ledger:
         return done
 
     def _work(self, job: Job, done: Outcome) -> None:
+        self._advance(job, done)
+        self._settle(job, done, problems=done.problems)
+
+    def _advance(self, job: Job, done: Outcome) -> None:
         if ingest.has_new(self.store, self.spool):
             self._progress("taking over segments")
             taken = ingest.ingest(job)
@@ -177,20 +188,19 @@ class Ledger:
         if rollup.is_due(self.store):
             self._progress("rolling up")
             done.hours_rolled_up = rollup.rollup(job)
-        due = close.due(self.store, problems=done.problems, terms=self.terms, now_us=job.now_us)
-        if due:
-            self._progress("closing hours")
-            self._close(job, due, done)
 
-    def _close(self, job: Job, due: rollup.Numbers, done: Outcome) -> None:
-        found = checks.before_closing(self.store)
+    def _settle(self, job: Job, done: Outcome, *, problems: Sequence[Problem]) -> None:
+        due = self.closable(problems)
+        if not due:
+            return
+        self._progress("closing hours")
+        found = checks.before_closing(self.store, self._sums)
         done.failed = [each for each in found if not each.is_good]
         self._note(found, run_id=job.run_id)
         if done.failed:
             told = "; ".join(f"{each.check} {each.subject}: {each.found}, not {each.expected}" for each in done.failed)
             raise Unbalanced(f"no hour is closed while checks fail: {told}")
-        close.record(job, due, records=self._records)
-        done.hours_closed = len(due)
+        done.hours_closed = close.record(job, due, records=self._records)
 
     def _finish(self, job: Job, done: Outcome, *, command: str, started_us: int, problem: str = "") -> None:
         """Notes the run, and puts small files together where there are many."""
@@ -212,7 +222,8 @@ class Ledger:
         }
         self.store.insert(tables.PIPELINE_RUNS, [row], run_id=job.run_id)
         for table in tables.TABLES.values():
-            self.store.compact(table, run_id=job.run_id)
+            with contextlib.suppress(Conflict):  # somebody was faster; there is a next time
+                self.store.compact(table, run_id=job.run_id)
 
     def _note(self, found: list[Check], *, run_id: str) -> None:
         now_us = self._now_us()
@@ -220,3 +231,14 @@ class Ledger:
         times = {"day": moment(now_us - now_us % DAY_US), "time": moment(now_us)}
         rows = [{**msgspec.structs.asdict(each), **times, **stamp} for each in found]
         self.store.insert(tables.QUALITY_CHECKS, rows, run_id=run_id)
+
+
+def _one_at_a_time(start: Callable[[], SparkSession]) -> Callable[[], SparkSession]:
+    """Threads that need the session at the same moment must not both start it."""
+    starting = threading.Lock()
+
+    def session() -> SparkSession:
+        with starting:
+            return start()
+
+    return session

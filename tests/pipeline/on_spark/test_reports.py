@@ -26,7 +26,7 @@ def level_rows(spark: SparkSession) -> Rows:
         {"hour": at(9), "outcome": "throttled", "requests": 7, "latency": histogram(b1=7)},
         {"hour": at(9), "queue": "", "action": "ListQueues", "requests": 3, "latency": histogram(b1=3)},
     )
-    made = levels.service_levels(used, run_id=RUN, target=0.999)
+    made = levels.service_levels(used, used, run_id=RUN, target=0.999)
     assert types(made.schema) == types(levels.SCHEMA)
     return sorted(collected(made), key=lambda row: row["hour"])
 

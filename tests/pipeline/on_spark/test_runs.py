@@ -1,5 +1,6 @@
 """Whole runs, from segments to closed hours: totals are those of the nodes, to the unit, whatever happens."""
 
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,8 @@ from holdfast.pipeline import close, rollup, rows, upkeep
 from holdfast.pipeline.close import Terms
 from holdfast.pipeline.job import ROWS_HERE_MAX
 from holdfast.pipeline.publish import billing
-from holdfast.pipeline.run import POLL_S, Ledger, Outcome
+from holdfast.pipeline.run import Ledger, Outcome
+from holdfast.pipeline.watch import POLL_S, watch
 from tests.pipeline.emitter import DAY, HOUR, MINUTE, T0, Emitter, audit, meter
 
 NOW = T0 + 30 * DAY
@@ -25,8 +27,8 @@ Open = Callable[..., Ledger]
 def ledger(spark: SparkSession, tmp_path: Path, spool: Path) -> Open:
     def opened(folder: str = "ledger", *, session: Callable[[], Any] = lambda: spark, **more: Any) -> Ledger:
         spool.mkdir(exist_ok=True)
-        more.setdefault("rows_here_max", 0)
-        return Ledger(tmp_path / folder, spool, session=session, records=billing.records, now_us=lambda: NOW, **more)
+        usual: dict[str, Any] = {"rows_here_max": 0, "records": billing.records, "now_us": lambda: NOW}
+        return Ledger(tmp_path / folder, spool, session=session, **(usual | more))
 
     return opened
 
@@ -155,7 +157,7 @@ def test_watching_takes_over_what_comes_and_refuses_a_second_run(ledger: Open, s
                 ledger().once()
         return len(looks) == 4
 
-    ledger().watch(stop=stop, on_run=told.append)
+    watch(ledger(), stop=stop, on_run=told.append)
     assert [each.rows for each in told if isinstance(each, Outcome)] == [1, 1]
     assert set(looks) == {POLL_S}
     require_exact(ledger(), emitter, unbilled=2)
@@ -180,6 +182,38 @@ def test_watching_takes_over_what_comes_and_refuses_a_second_run(ledger: Open, s
     assert upkeep.prune(ledger(), before_us=T0 + 2 * MINUTE + 1) == [emitter.path(0)]
     assert upkeep.prune(ledger(), before_us=NOW) == [emitter.path(1)]
     assert ledger().problems() == []
+
+
+def test_usage_is_taken_over_while_an_hour_closes_aside(ledger: Open, spool: Path) -> None:
+    emitter = Emitter(spool)
+    told: list[Outcome | LedgerError] = []
+    followed: list[int] = []
+    went_on, never = threading.Event(), threading.Event()
+
+    def late_records(*given: Any, **more: Any) -> Any:
+        assert went_on.wait(60)
+        return billing.records(*given, **more)
+
+    def on_run(found: Outcome | LedgerError) -> None:
+        told.append(found)
+        if len(told) == 2:
+            went_on.set()
+
+    def stop(pause_s: float) -> bool:
+        if emitter.seq < 2:
+            number = emitter.seq
+            emitter.emit([meter(T0 + number * 2 * HOUR)], until=T0 + (number + 1) * 2 * HOUR - 1)
+        return len(told) == 3 or never.wait(pause_s)
+
+    def follow(own: Ledger, done: Outcome) -> None:
+        followed.append(done.hours_closed)
+        assert own.store.snapshot(tables.BILLING_USAGE).rows >= done.hours_closed
+
+    watch(ledger(records=late_records), stop=stop, on_run=on_run, follow=follow)
+    seen = [(each.rows, each.hours_closed) for each in told if isinstance(each, Outcome)]
+    assert seen == [(1, 0), (1, 0), (0, 1)]
+    assert followed[0] == 1
+    assert closed_hours(ledger()) == [0]
 
 
 def test_a_spool_that_is_not_there_is_told(spark: SparkSession, tmp_path: Path) -> None:

@@ -97,10 +97,15 @@ def checks(tables: Tables) -> Section:
             parts.text("holds" if row["is_good"] else "WRONG"),
             parts.text(row["check"]),
             parts.text(row["subject"]),
-            parts.number(row["expected"] or ""),
-            parts.number(row["found"] or ""),
+            parts.number(_grouped(row["expected"])),
+            parts.number(_grouped(row["found"])),
         ]
         for row in rows
     ]
     headings = ["", "check", "of what", ">expected", ">found"]
     return Section("ledger", "The ledger itself", lead, [], [Grid("Checks", headings, lines, "None was made.")])
+
+
+def _grouped(text: str | None) -> str:
+    """What a check saw, as people read numbers; some saw words."""
+    return f"{int(text):,}" if text and text.isdecimal() else text or ""

@@ -6,6 +6,11 @@ quantile is interpolated inside its bucket on the scale of the buckets, a power 
 factor of two, whatever was measured.
 """
 
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
@@ -17,19 +22,29 @@ def merged(histogram: str) -> Column:
     return F.array(*[F.sum(F.col(histogram)[number]) for number in range(BUCKETS)])
 
 
-def running(histogram: Column) -> Column:
-    """Calls in a bucket and all below it. Make it a column of its own: quantiles look at it many times."""
-    return F.transform(F.sequence(F.lit(1), F.lit(BUCKETS)), lambda upto: _total(F.slice(histogram, F.lit(1), upto)))
+def with_quantiles(histogram: str, shares: Mapping[str, float]) -> Callable[[Iterator[Any]], Iterator[Any]]:
+    """For `mapInArrow`: to each row its quantiles in ms, as last columns. By numpy, in a second for a million rows; as
+    expressions of Spark over arrays they were minutes, or, written out, more code than it can compile."""
+
+    def add(batches: Iterator[Any]) -> Iterator[Any]:
+        for batch in batches:
+            counts = batch.column(histogram).flatten().to_numpy().reshape(-1, BUCKETS)
+            made = [pa.array(each, from_pandas=True) for each in quantiles_ms(counts, list(shares.values()))]
+            yield pa.RecordBatch.from_arrays([*batch.columns, *made], names=[*batch.schema.names, *shares])
+
+    return add
 
 
-def quantile_ms(counts: Column, upto: Column, share: float) -> Column:
-    """Of a histogram and its `running` sums. Null where nothing was measured."""
-    total = F.get(upto, F.lit(BUCKETS - 1))
-    rank = F.greatest(F.lit(1.0), F.lit(share) * total)
-    place = F.array_position(F.transform(upto, lambda count: count >= rank), F.lit(True)).cast("int") - 1
-    above = F.get(upto, place) - rank
-    return F.when(total > 0, F.pow(F.lit(2.0), place - above / F.get(counts, place)) / F.lit(1000.0))
-
-
-def _total(counts: Column) -> Column:
-    return F.aggregate(counts, F.lit(0).cast("bigint"), lambda so_far, count: so_far + count)
+def quantiles_ms(counts: Any, shares: list[float]) -> list[Any]:
+    """An array for each share, from a matrix with a row for each histogram. NaN where nothing was measured."""
+    upto = np.cumsum(counts, axis=1)
+    total = upto[:, -1]
+    rows = np.arange(len(counts))
+    found = []
+    for share in shares:
+        rank = np.maximum(1.0, share * total)
+        place = np.minimum((upto < rank[:, None]).sum(axis=1), BUCKETS - 1)
+        inside = np.maximum(counts[rows, place], 1)
+        value = np.exp2(place - (upto[rows, place] - rank) / inside) / 1000
+        found.append(np.where(total > 0, value, np.nan))
+    return found

@@ -43,31 +43,45 @@ SCHEMA = StructType(
 )
 
 
-def service_levels(hourly: DataFrame, *, run_id: str, target: float = TARGET) -> DataFrame:
-    counted = (
-        hourly.select("hour", *KEY, "outcome", "requests", "latency")
+def service_levels(hourly: DataFrame, past: DataFrame, *, run_id: str, target: float = TARGET) -> DataFrame:
+    """Of the hours in `hourly`. `past` has them and those before, as far as budgets look back: of these only calls are
+    counted. Their histograms, thirty times as large, would be sorted along for nothing."""
+    values = {
+        "day": F.date_trunc("day", "hour"),
+        "good": F.col("requests") - F.col("bad"),
+        "target": F.lit(target),
+        "availability": 1 - F.col("bad") / F.col("requests"),
+        "run_id": F.lit(run_id),
+        "schema_version": F.lit(VERSION),
+    }
+    made = _latencies(hourly).join(_counts(past, target), on=["hour", *KEY], how="inner")
+    return made.select(
+        *[values.get(each.name, F.col(each.name)).cast(each.dataType).alias(each.name) for each in SCHEMA]
+    )
+
+
+def _latencies(hourly: DataFrame) -> DataFrame:
+    own = ("hour", *KEY, "latency", *QUANTILES)
+    return (
+        hourly.select("hour", *KEY, "latency")
+        .where(F.col("queue") != "")
+        .groupBy("hour", *KEY)
+        .agg(histogram.merged("latency").alias("latency"))
+        .mapInArrow(histogram.with_quantiles("latency", QUANTILES), StructType([SCHEMA[name] for name in own]))
+    )
+
+
+def _counts(past: DataFrame, target: float) -> DataFrame:
+    return (
+        past.select("hour", *KEY, "outcome", "requests")
         .where(F.col("queue") != "")
         .groupBy("hour", *KEY)
         .agg(
             F.sum("requests").alias("requests"),
             *[_count_of(outcome).alias(name) for outcome, name in OUTCOMES.items()],
-            histogram.merged("latency").alias("latency"),
         )
-        .withColumn("upto", histogram.running(F.col("latency")))
-    )
-    values = {
-        "day": F.date_trunc("day", "hour"),
-        "good": F.col("requests") - F.col("bad"),
-        **{name: histogram.quantile_ms(F.col("latency"), F.col("upto"), share) for name, share in QUANTILES.items()},
-        "target": F.lit(target),
-        "availability": 1 - F.col("bad") / F.col("requests"),
-        **{name: _burn(hours, target) for name, hours in BURNS.items()},
-        "budget_left": 1 - _burn(BUDGET_HOURS, target),
-        "run_id": F.lit(run_id),
-        "schema_version": F.lit(VERSION),
-    }
-    return counted.select(
-        *[values.get(each.name, F.col(each.name)).cast(each.dataType).alias(each.name) for each in SCHEMA]
+        .withColumns({name: _burn(hours, target) for name, hours in BURNS.items()})
+        .withColumn("budget_left", 1 - _burn(BUDGET_HOURS, target))
     )
 
 
