@@ -202,7 +202,7 @@ def test_usage_is_taken_over_while_an_hour_closes_aside(ledger: Open, spool: Pat
     def stop(pause_s: float) -> bool:
         if emitter.seq < 2:
             number = emitter.seq
-            emitter.emit([meter(T0 + number * 2 * HOUR)], until=T0 + (number + 1) * 2 * HOUR - 1)
+            emitter.emit([meter(T0 + number * 2 * HOUR)], until=T0 + 2 * HOUR + number * MINUTE)
         return len(told) == 3 or never.wait(pause_s)
 
     def follow(own: Ledger, done: Outcome) -> None:
