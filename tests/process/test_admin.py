@@ -2,6 +2,7 @@
 
 import json
 import socket
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
@@ -167,3 +168,23 @@ def test_draining_tells_load_balancers_and_nobody_else(tmp_path: Path) -> None:
         client.create_queue(QueueName="q")
         assert asked(f"{base}/api/drain", method="DELETE") == {"is_draining": False}
         assert ask(f"{base}/in-service")[0] == 200
+
+
+def test_a_backup_needs_a_folder_that_the_operator_has_named(server: Guarded) -> None:
+    status, body = ask(f"{admin(server.data)}/api/backup", method="PUT", keys=server.root)
+    assert (status, json.loads(body)["code"]) == (400, "AWS.SimpleQueueService.UnsupportedOperation")
+    assert "--backups DIR" in json.loads(body)["message"]
+
+
+def test_a_scrub_names_what_is_damaged(tmp_path: Path) -> None:
+    with running(tmp_path / "data") as open_server, open_server.client() as client:
+        url = f"{admin(open_server.data)}/api/scrub"
+        client.create_queue(QueueName="q")
+        (open_server.data / "shards" / "0001" / "snapshots" / "0000000000000001.snap").write_bytes(b"no snapshot")
+        assert asked(url, method="PUT")["state"] == "running"
+        deadline = time.monotonic() + 120
+        while (told := asked(url))["state"] == "running":
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+    assert told["state"] == "done"
+    assert [each["path"] for each in told["damaged"]] == ["shards/0001/snapshots/0000000000000001.snap"]

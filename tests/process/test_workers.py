@@ -13,6 +13,7 @@ import pytest
 from botocore.exceptions import BotoCoreError, ClientError
 
 from holdfast.cli import folder
+from tests.process.guarded import run
 from tests.process.server import Running, drain, running
 from tests.process.signed import ask, asked
 
@@ -161,6 +162,33 @@ def test_counts_do_not_fall_when_a_worker_is_replaced(tmp_path: Path) -> None:
         with server.client() as client:
             client.send_message(QueueUrl=urls[0], MessageBody="x")
         assert samples(server, "/metrics")[counted[0]] == 17
+
+
+def test_scrubs_and_backups_are_of_all_workers_shards(tmp_path: Path) -> None:
+    with running(tmp_path / "data", *WORKERS, "--backups", str(tmp_path / "backups")) as server:
+        with server.client() as client:
+            urls = [client.create_queue(QueueName=f"copied-{number}")["QueueUrl"] for number in range(2)]
+            for url in urls:
+                client.send_message(QueueUrl=url, MessageBody=url[-1])
+        scrubbed, copied = chore(server, "scrub"), chore(server, "backup")
+    assert (scrubbed["state"], scrubbed["is_live"], scrubbed["damaged"]) == ("done", True, [])
+    assert (copied["state"], Path(copied["destination"]).parent) == ("done", tmp_path / "backups")
+    run(tmp_path / "restored", "restore", copied["destination"])
+    with running(tmp_path / "restored") as server, server.client() as client:
+        assert [each["Body"] for number in range(2) for each in drain(client, f"copied-{number}")] == ["0", "1"]
+
+
+def chore(server: Running, name: str) -> dict[str, Any]:
+    """What is told of it when it is over."""
+    url = f"{folder.described(server.data).admin}/api/{name}"
+    assert asked(url) == {**asked(url), "state": "never"}
+    assert asked(url, method="PUT")["state"] == "running"
+    deadline = time.monotonic() + 120
+    while (told := asked(url))["state"] == "running":
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    found: dict[str, Any] = told
+    return found
 
 
 def admitted(clients: list[Any]) -> int:

@@ -10,6 +10,7 @@ from holdfast.cli.bookkeeping import Books
 from holdfast.cli.first_start import Stores, metrics_token
 from holdfast.console import app, facts, parts
 from holdfast.console.app import Asked
+from holdfast.console.chores import Chores
 from holdfast.console.parts import Part
 from holdfast.console.port import AdminPort
 from holdfast.console.routes import Routes
@@ -57,6 +58,7 @@ def admin_sources(
         loaded=loaded,
         data=stores.data,
         duty=duty,
+        chores=Chores(stores.data, loaded.config.admin.backups),
         accounts=lambda: [facts.Account(each) for each in identities.all_accounts()],
         users=lambda: _users(identities),
         keys=lambda: _keys(identities),

@@ -198,6 +198,7 @@ async def _serve(loaded: Loaded, data: Path, worker: Worker) -> None:
         following.cancel()
         colleagues.close()
         await admin.stop()
+        await sources.chores.stop()
         await books.close()
     stores.close()
     log.info("stopped")

@@ -74,3 +74,39 @@ class Key(msgspec.Struct, frozen=True):
 
 class Drain(msgspec.Struct, frozen=True):
     is_draining: bool
+
+
+NEVER, RUNNING, DONE, FAILED = "never", "running", "done", "failed"
+
+
+class Damage(msgspec.Struct, frozen=True):
+    """Bytes of a file, the first and the one after the last."""
+
+    path: str
+    first: int
+    last: int
+    problem: str
+
+
+class Scrub(msgspec.Struct, frozen=True):
+    """The last one since the server started; times are seconds since 1970."""
+
+    state: str = NEVER  # or running, done, failed
+    began: int = 0
+    ended: int = 0
+    problem: str = ""  # why it failed
+    files: int = 0
+    is_live: bool = False  # the end of the log, which is being written, was left out
+    damaged: list[Damage] = []
+
+
+class Backup(msgspec.Struct, frozen=True):
+    """The last one since the server started; times are seconds since 1970."""
+
+    state: str = NEVER  # or running, done, failed
+    began: int = 0
+    ended: int = 0
+    problem: str = ""  # why it failed
+    destination: str = ""
+    files: int = 0
+    bytes: int = 0

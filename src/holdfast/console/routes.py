@@ -57,6 +57,10 @@ class Routes:
             Row("GET", "/api/keys", READ, "All access keys, without secrets.", list[facts.Key], self._keys),
             Row("PUT", "/api/drain", CHANGE, "Ask load balancers to stay away.", facts.Drain, self._drain),
             Row("DELETE", "/api/drain", CHANGE, "Ask them to come back.", facts.Drain, self._undrain),
+            Row("PUT", "/api/scrub", CHANGE, "Start to read all that has a checksum.", facts.Scrub, self._start_scrub),
+            Row("GET", "/api/scrub", READ, "How far that is, and what is damaged.", facts.Scrub, self._scrub),
+            Row("PUT", "/api/backup", CHANGE, "Start to copy the data folder.", facts.Backup, self._start_backup),
+            Row("GET", "/api/backup", READ, "How far that is, and where the copy is.", facts.Backup, self._backup),
         ]
 
     # health and metrics
@@ -125,6 +129,22 @@ class Routes:
     async def _undrain(self, _: Request) -> facts.Drain:
         self._sources.duty.set(is_draining=False)
         return facts.Drain(is_draining=False)
+
+    async def _start_scrub(self, request: Request) -> facts.Scrub:
+        await self._sources.chores.scrub.start()
+        return await self._scrub(request)
+
+    async def _scrub(self, _: Request) -> facts.Scrub:
+        told: facts.Scrub = self._sources.chores.scrub.told
+        return told
+
+    async def _start_backup(self, request: Request) -> facts.Backup:
+        await self._sources.chores.start_backup()
+        return await self._backup(request)
+
+    async def _backup(self, _: Request) -> facts.Backup:
+        told: facts.Backup = self._sources.chores.backup.told
+        return told
 
 
 def _place(queue: facts.Queue) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from holdfast.console.chores import Chores
 from holdfast.console.facts import Account, Key, User
 from holdfast.console.parts import Part
 from holdfast.runtime.config.loading import Loaded
@@ -31,6 +32,7 @@ class Sources:
     loaded: Loaded
     data: Path
     duty: Duty
+    chores: Chores
     accounts: Callable[[], list[Account]]
     users: Callable[[], list[User]]
     keys: Callable[[], list[Key]]

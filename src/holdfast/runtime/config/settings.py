@@ -78,7 +78,7 @@ class Server:
         flag="--ready-file",
     )
     workers: int = _set(
-        1, kinds.integer(1, 64), "Processes that share the port, for more cores. docs/OPERATING.md", flag="--workers"
+        1, kinds.integer(1, 64), "Processes that share the port, for more cores: docs/OPERATING.md.", flag="--workers"
     )
     shards: int = _set(1, kinds.integer(1, 64), "Logs on this host.", flag="--shards", is_hidden=True)
 
@@ -90,6 +90,12 @@ class Admin:
         kinds.optional(kinds.ADDRESS),
         "Where health, metrics and the admin API are served. None: 127.0.0.1, on the port after that of server.listen.",
         flag="--admin-listen",
+    )
+    backups: Path | None = _set(
+        None,
+        kinds.optional(kinds.PATH),
+        "Where the admin API puts backups, which hold the master key. None: it makes none.",
+        flag="--backups",
     )
 
 
