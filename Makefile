@@ -21,6 +21,12 @@ HOURS ?= 1000
 KIND ?=  # of simulation: host or cluster; empty: both by turns
 MUTANTS ?= 4
 TESTERS ?= 4  # processes of tests; many of them wait for servers
+# Tracing makes tests of the core take more than twice as long, so only those that are there to cover it are traced.
+MEASURED := tests/core tests/scenarios tests/managers tests/federation
+# Those that take longest begin first: at the end, no core waits for the last file.
+SLOW := tests/process tests/compat tests/sim
+QUICK := $(filter-out $(MEASURED) $(SLOW) tests/pipeline tests/__pycache__,$(patsubst %/.,%,$(wildcard tests/*/.))) \
+	$(wildcard tests/test_*.py)
 FUZZ ?= 1000000
 FUZZ_SEED ?= holdfast
 MODEL ?=
@@ -91,11 +97,13 @@ compile: setup ## compile the hot modules for `make run` and `make bench`; minut
 pipeline-demo: setup-spark ## a made-up day through the pipeline: usage, bills, alerts; prints the path of its page
 	$(SPARK)/holdfast pipeline demo
 
-check: static ## everything quick: format, lint, types, imports, unit tests beside a minute of simulation
-	$(MAKE) --no-print-directory -j2 unit sim-timed
+check: setup ## everything quick: format, lint, types, imports, unit tests, all beside a minute of simulation
+	$(MAKE) --no-print-directory -j3 static unit sim-timed
 
-test: static setup-spark ## everything: all tests, coverage of the core, simulation, a sample of mutants
-	$(BIN)/python -m pytest -n $(TESTERS) --dist loadfile --cov
+test: setup ## everything: all tests, coverage of the core, simulation, a sample of mutants
+	$(MAKE) --no-print-directory -j2 static setup-spark
+	$(BIN)/python -m pytest -n 2 --dist worksteal --cov $(MEASURED)
+	$(BIN)/python -m pytest -n $(TESTERS) --dist loadfile --no-loadscope-reorder $(SLOW) $(QUICK)
 	$(MAKE) --no-print-directory -j2 test-spark test-sim
 
 test-sim: setup
@@ -130,7 +138,7 @@ static: setup
 	$(BIN)/lint-imports --no-logo
 
 unit: setup
-	$(BIN)/python -m pytest -n 2 --dist loadfile --ignore tests/process --ignore tests/compat
+	$(BIN)/python -m pytest -n 2 --dist worksteal $(MEASURED) $(QUICK)
 
 sim-timed: setup
 	$(BIN)/python -m tests.sim --seconds $(SIM_SECONDS) $(addprefix --kind ,$(KIND))
