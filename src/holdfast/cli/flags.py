@@ -58,11 +58,13 @@ def _option(setting: Setting) -> Any:
         expected = bool
     elif setting.kind in (kinds.NETWORKS, kinds.PATTERNS):
         expected = list[str]
+    has_default = not isinstance(setting.default, bool) and setting.default not in (None, ())
+    default = f" Default: {as_text(setting.default)}." if has_default else ""
     option = typer.Option(
         setting.flag,
-        help=setting.explanation,
+        help=setting.explanation + default,
         metavar=setting.kind.sign or None,
-        show_default=False if setting.default in (None, True, False, ()) else as_text(setting.default),
+        show_default=False,
         hidden=setting.is_hidden,
     )
     return Annotated[expected | None, option]

@@ -33,6 +33,7 @@ COMMANDS = {  # name -> module and function
     "scrub": ("backups", "scrub_data"),
     "bench": ("bench", "bench"),
 }
+VERSION = "--version"  # needs no command at all
 
 
 def program(asked: str = "") -> typer.Typer:
@@ -43,7 +44,7 @@ def program(asked: str = "") -> typer.Typer:
         no_args_is_help=True,
     )
     app.callback()(options)
-    is_known = asked in GROUPS or asked in COMMANDS
+    is_known = asked in GROUPS or asked in COMMANDS or asked == VERSION
     for name, module in GROUPS.items():
         if name == asked or not is_known:
             app.add_typer(_module(module).app, name=name)
@@ -67,14 +68,14 @@ def _show_version(is_asked: bool) -> None:
 
 def options(
     version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+        bool, typer.Option(VERSION, callback=_show_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
     """A durable message queue that speaks Amazon SQS."""
 
 
 def main() -> None:
-    asked = next((each for each in sys.argv[1:] if not each.startswith("-")), "")
+    asked = next((each for each in sys.argv[1:] if not each.startswith("-") or each == VERSION), "")
     gc.disable()  # what is imported stays: to look for garbage in it takes a tenth of the start
     made = program(asked)
     gc.enable()
