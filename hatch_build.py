@@ -18,13 +18,13 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 COMPILED = {
-    "core": "access archive aside authorization backlog canonical civil codec dedup handle index journal lane limits "
-    "moment poll primary receipt receive redrive replica_log replicated segment send shard signature upkeep wheel "
-    "wildcard window",
-    "protocol": "batches digests json messages names receives",
+    "core": "access archive aside authorization backlog canonical civil codec dedup handle handout index journal lane "
+    "limits moment poll primary receipt receive redrive replica_log replicated segment send shard signature upkeep "
+    "wheel wildcard window",
+    "protocol": "batches content digests json messages names receives",
     "frontend": "admit bounds caller changes dialect exchange forward head keyring locate peeks reach refusals rights "
     "server service",
-    "backend": "disk host lead",
+    "backend": "disk host lead letters",
     "runtime": "clock crypto metrics rpc workers",
 }
 SETUP = """

@@ -236,7 +236,8 @@ class Book:
             self.messages[record.lane, header.seq] = header
             record = msgspec.structs.replace(record, content=b"")
         elif isinstance(record, Deleted):
-            self.messages.pop((record.lane, record.seq), None)
+            for seq in record.seqs:
+                self.messages.pop((record.lane, seq), None)
         said = repr((self.history, epoch, now, wall, self.lsn, record))
         self.history = blake2b(said.encode(), digest_size=16).digest()
         self.histories[self.lsn] = self.history
@@ -331,7 +332,7 @@ class Host:
         self.write(*(sent(seq, bytes([seq % 251]) * size) for seq in range(first, self.seq + 1)))
 
     def delete(self, *seqs: int) -> None:
-        self.write(*(Deleted(LANE, Seq(seq)) for seq in seqs))
+        self.write(*(Deleted(LANE, (Seq(seq),)) for seq in seqs))
 
     def idle(self) -> None:
         self.begin()

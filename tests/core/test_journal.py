@@ -234,7 +234,7 @@ def test_without_a_spare_sends_stop_at_the_reserve_and_deletes_go_on_until_it_is
     assert journal._left() >= RESERVE
     assert not journal.is_exhausted()
     while not journal.is_exhausted():
-        journal.append(Deleted(LANE, Seq(1)))
+        journal.append(Deleted(LANE, (Seq(1),)))
     assert 0 < journal._left() < RESERVE // 4
     assert host.prepare()
     assert (journal.has_room(300), journal.is_exhausted()) == (True, False)

@@ -5,14 +5,23 @@ from typing import cast
 import pytest
 
 from holdfast.core import command as c
+from holdfast.core.codec import decode
 from holdfast.core.command import Delivery, Need
-from holdfast.core.errors import NoRoom, OverLimit, Overloaded, QueueDoesNotExist
+from holdfast.core.errors import (
+    InvalidParameterValue,
+    NoRoom,
+    OverLimit,
+    Overloaded,
+    QueueDoesNotExist,
+    ReceiptHandleIsInvalid,
+)
 from holdfast.core.journal import Journal
 from holdfast.core.limits import SECOND
 from holdfast.core.poll import Polls, Waiter
 from holdfast.core.primary import Primary, Reply
+from holdfast.core.record import Deleted
 from holdfast.core.shard import Shard
-from holdfast.core.types import Instant, Kind, LaneConfig, LaneId, Receipt, ShardId, WallMs
+from holdfast.core.types import Instant, Kind, LaneConfig, LaneId, Lsn, Receipt, Seq, ShardId, WallMs
 from tests.core.memory_disk import Plain
 from tests.scenarios.memory_log import MemoryLog
 
@@ -141,6 +150,46 @@ def test_a_batch_waits_for_the_headers_that_one_of_its_deletes_needs() -> None:
     assert token == "batch"
     assert [type(outcome) for outcome in cast(list[object], outcomes)] == [c.Done, QueueDoesNotExist, c.Done]
     assert lead.primary.shard.lanes[LANE].count == 0
+
+
+def test_a_batch_of_deletes_is_one_record_and_refuses_what_each_alone_would() -> None:
+    lead = Lead()
+    for body in (b"a", b"b", b"c", b"d"):
+        lead.send(body)
+    lead.sync()
+    lead.ask(c.Receive(LANE, 4), "receive")
+    ((_, delivery),) = lead.sync()
+    first, second, third, fourth = [
+        Receipt(LANE, each.header.seq, each.header.epoch, each.header.lsn, each.number)
+        for each in cast(Delivery, delivery).messages
+    ]
+    wrong = Receipt(LANE, fourth.seq, fourth.epoch, Lsn(fourth.lsn + 1), fourth.number)
+    gone = Receipt(LANE, Seq(99), fourth.epoch, Lsn(99), 1)
+    deletes = [c.Delete(LANE, each) for each in (first, first, wrong, gone, third)]
+    lead.primary.submit_all([*deletes, c.Delete(LaneId(99), second)], "batch", lead.own, lead.wall)
+    ((_, outcomes),) = lead.sync()
+    kinds = [c.Done, c.Done, ReceiptHandleIsInvalid, c.Done, c.Done, QueueDoesNotExist]
+    assert [type(outcome) for outcome in cast(list[object], outcomes)] == kinds
+    assert [decode(data) for data in lead.log.frames[-1].records] == [Deleted(LANE, (first.seq, third.seq))]
+    assert list(lead.primary.shard.lanes[LANE].leases) == [second.seq, fourth.seq]
+    lead.log.assert_replayable(lead.primary.shard)
+
+
+def test_a_batch_of_deletes_on_a_fifo_queue_takes_only_current_receipts() -> None:
+    lead = Lead(LaneConfig(kind=Kind.FIFO))
+    for number in ("1", "2"):
+        lead.ask(c.Send(LANE, b"a", b"a", 1, group="g", deduplication_id=number), "send")
+    lead.sync()
+    lead.ask(c.Receive(LANE, 2), "receive")
+    ((_, delivery),) = lead.sync()
+    receipts = [
+        Receipt(LANE, each.header.seq, each.header.epoch, each.header.lsn, number)
+        for each, number in zip(cast(Delivery, delivery).messages, (1, 2), strict=True)
+    ]
+    lead.primary.submit_all([c.Delete(LANE, each) for each in receipts], "batch", lead.own, lead.wall)
+    ((_, outcomes),) = lead.sync()
+    assert [type(outcome) for outcome in cast(list[object], outcomes)] == [c.Done, InvalidParameterValue]
+    assert list(lead.primary.shard.lanes[LANE].leases) == [receipts[1].seq]
 
 
 def test_every_record_is_applied_at_the_time_of_its_frame() -> None:

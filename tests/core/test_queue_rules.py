@@ -222,6 +222,17 @@ def test_a_fifo_group_waits_for_the_commit_of_its_first_message(fifo: OneShard) 
 KEY = b"k" * 32
 
 
+def test_the_handles_of_a_receive_are_those_of_its_messages() -> None:
+    one = OneShard()
+    one.configure(LaneConfig())
+    for body in "abc":
+        one.send(body)
+    delivered = one.receive(3)
+    each = [receipt.encode(receipt_of(message), KEY).encode() for message in delivered]
+    assert receipt.handles(LANE, delivered, KEY) == each
+    assert len(set(each)) == 3
+
+
 def test_a_receipt_handle_says_what_it_was_made_of() -> None:
     made = Receipt(LANE, Seq(5), Epoch(6), Lsn(7), 8)
     handle = receipt.encode(made, KEY)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.codec import clear_bytes, decode, decode_message, encode, pack_header, unpack_header
+from holdfast.core.codec import clear_bytes, decode, decode_message, encode, open_sent, pack_header, unpack_header
 from holdfast.core.dedup import BEQUEATHED_BYTES
 from holdfast.core.record import (
     Arrived,
@@ -90,7 +90,7 @@ facts: st.SearchStrategy[Record] = st.one_of(
         flags,
         requests,
     ),
-    st.builds(Deleted, u64, u64),
+    st.builds(Deleted, u64, st.lists(u64, min_size=1, max_size=10).map(tuple)),
     st.builds(Changed, u64, u64, i64, requests),
     st.builds(Expired, u64, headers, flags),
     st.builds(Trimmed, u64, u64, u64, u32, u64),
@@ -129,6 +129,13 @@ def test_a_message_is_read_with_and_without_its_content(message: Sent | Arrived 
     data = body_of(message)
     assert decode(data) == msgspec.structs.replace(message, content=b"")
     assert decode_message(data, EPOCH, LSN, cipher=CIPHER) == message
+
+
+@given(messages)
+def test_what_a_receive_needs_of_a_message_is_what_the_whole_has(message: Sent | Arrived | Moved) -> None:
+    opened = open_sent(body_of(message), EPOCH, LSN, cipher=CIPHER)
+    is_plain = isinstance(message, Sent) and not message.request
+    assert opened == ((message.content, message.wall) if is_plain else None)
 
 
 @given(messages, st.data())

@@ -671,7 +671,7 @@ def records(host: Host, chance: random.Random) -> list[Record]:
     for _ in range(chance.randrange(1, 25)):
         if chance.random() < 0.4 and host.book.messages:
             lane, seq = chance.choice(sorted(host.book.messages))
-            made.append(Deleted(lane, seq))
+            made.append(Deleted(lane, (seq,)))
         else:
             host.seq += 1
             made.append(sent(host.seq, b"m" * chance.randrange(300)))

@@ -9,6 +9,7 @@ from holdfast.core.errors import HoldfastError, InvalidAttributeValue, InvalidPa
 from holdfast.core.types import Kind, LaneConfig
 from holdfast.protocol import attributes, content, dead_letters
 from holdfast.protocol.dead_letters import failure_reason
+from holdfast.protocol.extras import NO_EXTRAS, Extras
 
 ARN = "arn:aws:sqs:us-east-1:000000000000:dead"
 SOURCE = "arn:aws:sqs:us-east-1:000000000000:jobs"
@@ -163,8 +164,8 @@ def test_a_consumers_reason_is_one_line_of_bounded_length() -> None:
 
 
 def test_content_keeps_everything_when_a_reason_is_added() -> None:
-    extras = content.Extras("group", "id", "trace", "md5", b"{}")
-    for given in (content.NO_EXTRAS, extras):
+    extras = Extras("group", "id", "trace", "md5", b"{}")
+    for given in (NO_EXTRAS, extras):
         stored = content.pack(b"body", "0" * 32, sender=b"ann", extras=given)
         held = content.unpack(content.with_reason(content.with_reason(stored, "first"), "second"))
         assert held == msgspec.structs.replace(

@@ -193,6 +193,8 @@ def test_content_of_another_version_is_refused() -> None:
     data = parcel().command.content
     with pytest.raises(ValueError, match="version 9"):
         content.unpack(b"\x09" + data[1:])
+    with pytest.raises(ValueError, match="content of version 9"):
+        content.body_of(b"\x09" + data[1:])
 
 
 def test_the_trace_header_of_a_request_is_taken_when_the_message_has_none() -> None:

@@ -15,8 +15,8 @@ from holdfast.core.compaction import Compaction, pick
 from holdfast.core.errors import CorruptLog
 from holdfast.core.files import FileOp, Read, Work, Write
 from holdfast.core.index import SegmentIndex
-from holdfast.core.outbox import Entry
-from holdfast.core.primary import Outgoing, Primary
+from holdfast.core.outbox import Entry, Outgoing
+from holdfast.core.primary import Primary
 from holdfast.core.receipt import message_id_bytes
 from holdfast.core.record import NO_DIGEST, Message, Sent
 from holdfast.core.recovery import Recovered, recover

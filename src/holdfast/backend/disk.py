@@ -103,6 +103,11 @@ class Disk:
             return None  # as in memory: such a file system is read by the thread
         return bytes(buffer) if count == length else None
 
+    def expect(self, path: str, offset: int, length: int) -> None:
+        """Asks the system to read these bytes soon, where it can be asked."""
+        if _advise is not None:
+            _advise(self._descriptor(path), offset, length, os.POSIX_FADV_WILLNEED)
+
     def _descriptor(self, path: str) -> int:
         descriptor = self._open.get(path)
         if descriptor is None:
@@ -181,4 +186,5 @@ def _write_all(descriptor: int, data: bytes, offset: int) -> None:
 
 
 _CANNOT_TELL = (errno.EOPNOTSUPP, errno.ENOTSUP, errno.EINVAL)
+_advise = getattr(os, "posix_fadvise", None)
 _NOWAIT = getattr(os, "RWF_NOWAIT", 0)

@@ -31,7 +31,8 @@ from holdfast.core.command import (
     Send,
     Settle,
 )
-from holdfast.core.primary import Outcome, Outgoing, Primary
+from holdfast.core.outbox import Outgoing
+from holdfast.core.primary import Outcome, Primary
 from holdfast.core.record import Message
 from holdfast.core.types import Address, Instant, LaneId, WallMs
 from holdfast.runtime import clock
@@ -165,8 +166,8 @@ class Lead:
             self._idle.set()
 
     def _deliver(self, call: Receiver, delivery: Delivery | PeekReply) -> None:
-        recent = self._cache.get
-        letters = [recent(each.header.at) for each in delivery.messages]
+        cache = self._cache
+        letters = [cache.get(each.header.at) for each in delivery.messages]
         if None not in letters:
             call.answered(delivery, letters)  # type: ignore[arg-type]  # mypy does not see that none is None
             return

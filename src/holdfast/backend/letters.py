@@ -15,7 +15,7 @@ from typing import Any
 
 from holdfast.backend.disk import Disk
 from holdfast.core.archive import Found, IndexNeeded, Location
-from holdfast.core.codec import Cipher, decode_message
+from holdfast.core.codec import Cipher, decode_message, open_sent
 from holdfast.core.command import Need
 from holdfast.core.errors import CorruptLog
 from holdfast.core.files import Read
@@ -33,6 +33,7 @@ CACHE_BYTES = 67_108_864  # contents of messages sent lately
 LETTER_BYTES = 150  # what one costs besides its content
 INDEXES_MAX = 4  # of sealed segments, about 6 MiB each
 SPAN_BYTES = 1_048_576  # read at once, at most, when messages lie beside each other
+AHEAD_BYTES = 2_097_152  # asked of the system behind a read that it had to wait for: about two thousand messages
 GAP_BYTES = 4096  # between two of them: a frame's head, or short records of other queues
 
 Place = tuple[LaneId, Lsn]  # where a message's bytes are: its lane, and Header.at
@@ -88,7 +89,7 @@ class Reader:
         self._master = master
         self._at_once = Disk(root)  # used in the loop
         self._in_thread = Disk(root)  # used in the thread
-        self._thread = thread
+        self._threads = thread
         self._to_loop = to_loop
         self._fail = fail
         self._indexes: dict[str, SegmentIndex] = {}  # loaded ones, least recently loaded first
@@ -108,15 +109,16 @@ class Reader:
             return
         missing = [place for place, letter in zip(wanted, cached, strict=True) if letter is None]
 
-        def merge(messages: list[Message | None]) -> None:
-            found = iter(messages)
-            on_done([letter if letter is not None else _letter(next(found)) for letter in cached])
+        def merge(letters: list[Letter | None]) -> None:
+            found = iter(letters)
+            on_done([letter if letter is not None else next(found) for letter in cached])
 
-        self.messages(missing, merge)
+        done = merge if len(missing) < len(cached) else on_done
+        self._locate(missing, [], lambda located: self._read(missing, located, _decode_letter, done))
 
     def messages(self, wanted: Wanted, on_done: Callable[[list[Message | None]], None]) -> None:
         """Whole records, read from the log. None: that one is damaged."""
-        self._locate(wanted, [], lambda located: self._read(wanted, located, on_done))
+        self._locate(wanted, [], lambda located: self._read(wanted, located, _decode_whole, on_done))
 
     def _locate(self, wanted: Wanted, located: list[Location], on_done: Callable[[list[Location]], None]) -> None:
         """One after the other: together they may need more indexes than are kept."""
@@ -128,7 +130,13 @@ class Reader:
             located.append(place)
         on_done(located)
 
-    def _read(self, wanted: Wanted, located: list[Location], on_done: Callable[[list[Message | None]], None]) -> None:
+    def _read(
+        self,
+        wanted: Wanted,
+        located: list[Location],
+        decode: Callable[[bytes, Location, Lsn, Cipher], Any],
+        on_done: Callable[[list[Any]], None],
+    ) -> None:
         spans = spanned(located)
         data: list[bytes] = []
         for span, _ in spans:
@@ -137,36 +145,50 @@ class Reader:
                 break
             data.append(read)
         else:
-            on_done(self._open(wanted, spans, data))
+            on_done(self._open(wanted, spans, data, decode))
             return
         self._later(
-            lambda: [self._in_thread.execute(span) for span, _ in spans],
-            lambda data: on_done(self._open(wanted, spans, data)),
+            lambda: self._fetch([span for span, _ in spans]),
+            lambda data: on_done(self._open(wanted, spans, data, decode)),
         )
 
-    def _open(self, wanted: Wanted, spans: list[Span], data: list[bytes]) -> list[Message | None]:
-        messages: list[Message | None] = []
+    def _fetch(self, reads: list[Read]) -> list[bytes]:
+        """In the thread. What is wanted next lies behind the last of them: the system may begin to read it."""
+        last = reads[-1]
+        self._in_thread.expect(last.path, last.offset + last.length, AHEAD_BYTES)
+        return [self._in_thread.execute(read) for read in reads]
+
+    def _open(
+        self,
+        wanted: Wanted,
+        spans: list[Span],
+        data: list[bytes],
+        decode: Callable[[bytes, Location, Lsn, Cipher], Any],
+    ) -> list[Any]:
+        """What `decode` makes of each; None: it is damaged, and it is said where."""
+        opened: list[Any] = []
         for (span, within), read in zip(spans, data, strict=True):
             for place in within:
-                lane, at = wanted[len(messages)]
+                lane, at = wanted[len(opened)]
                 start = place.offset - span.offset
-                messages.append(self._decode(at, lane, place, read[start : start + place.length]))
-        return messages
+                try:
+                    cipher = self.cipher(place.stem)
+                    opened.append(decode(read[start : start + place.length], place, at, cipher))
+                except (ValueError, IndexError, CorruptLog) as problem:
+                    opened.append(None)
+                    self._tell_damage(lane, at, place, problem)
+        return opened
 
-    def _decode(self, at: Lsn, lane: LaneId, place: Location, data: bytes) -> Message | None:
-        try:
-            return decode_message(data, place.epoch, at, cipher=self.cipher(place.stem))
-        except (ValueError, IndexError, CorruptLog) as problem:
-            log.error(
-                "a message is damaged and is not served; see docs/OPERATING.md",
-                shard=self._journal.shard,
-                lane=lane,
-                lsn=at,
-                file=place.path,
-                bytes=f"{place.offset}-{place.offset + place.length}",
-                reason=str(problem),
-            )
-            return None
+    def _tell_damage(self, lane: LaneId, at: Lsn, place: Location, problem: Exception) -> None:
+        log.error(
+            "a message is damaged and is not served; see docs/OPERATING.md",
+            shard=self._journal.shard,
+            lane=lane,
+            lsn=at,
+            file=place.path,
+            bytes=f"{place.offset}-{place.offset + place.length}",
+            reason=str(problem),
+        )
 
     def cipher(self, stem: str) -> Cipher:
         cipher = self._journal.ciphers.get(stem) or self._ciphers.get(stem)
@@ -183,7 +205,7 @@ class Reader:
         self._indexes.pop(stem, None)
         self._ciphers.pop(stem, None)
         self._at_once.forget(segment_path(stem))
-        self._thread.submit(self._in_thread.forget, segment_path(stem))
+        self._threads.submit(self._in_thread.forget, segment_path(stem))
 
     # headers
 
@@ -209,7 +231,7 @@ class Reader:
         def finish(future: Future[Any]) -> None:
             self._to_loop(self._finish, future, on_done)
 
-        self._thread.submit(work).add_done_callback(finish)
+        self._threads.submit(work).add_done_callback(finish)
 
     def _finish(self, future: Future[Any], on_done: Callable[[Any], None]) -> None:
         problem = future.exception()
@@ -246,9 +268,15 @@ def places(lane: LaneId, headers: Iterable[Header]) -> Wanted:
     return [(lane, header.at) for header in headers]
 
 
-def _letter(message: Message | None) -> Letter | None:
-    if message is None:
-        return None
+def _decode_whole(data: bytes, place: Location, at: Lsn, cipher: Cipher) -> Message:
+    return decode_message(data, place.epoch, at, cipher=cipher)
+
+
+def _decode_letter(data: bytes, place: Location, at: Lsn, cipher: Cipher) -> Letter:
+    opened = open_sent(data, place.epoch, at, cipher=cipher)
+    if opened is not None:
+        return Letter(opened[0], opened[1])
+    message = decode_message(data, place.epoch, at, cipher=cipher)
     if isinstance(message, Sent):
         return Letter(message.content, message.wall)
     message_id = b"" if message.message_id == NO_DIGEST else message.message_id

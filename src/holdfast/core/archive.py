@@ -52,6 +52,7 @@ class Archive:
         self.committed = committed  # on every member; on one host what is durable
         self.covered = Lsn(0)  # by a snapshot on this disk
         self._active: Segment | None = None  # the one that grows
+        self._near = 0  # place of the segment in which a message was found last
         self._searches: dict[Need, tuple[Lsn, list[Header]]] = {}  # how far those came that wait for an index
 
     # Finding messages
@@ -60,10 +61,9 @@ class Archive:
         self, lane: LaneId, at: Lsn, indexes: Mapping[str, SegmentIndex] | None = None
     ) -> Location | IndexNeeded:
         """Where the bytes of a committed message are. `indexes`: those the caller has loaded, by stem."""
-        position = bisect_right(self.segments, at, key=lambda segment: segment.first) - 1
-        if position < 0:
+        segment = self._segment_at(at)
+        if segment is None:
             raise CorruptLog(f"lsn {at} of lane {lane} lies before the first segment")
-        segment = self.segments[position]
         index = segment.index or (indexes or {}).get(segment.stem)
         if index is None:
             return IndexNeeded(segment.stem)
@@ -71,6 +71,17 @@ class Archive:
         if place is None:
             raise CorruptLog(f"lsn {at} of lane {lane} is not in segment {segment.stem}")
         return Location(segment_path(segment.stem), *place, segment.epoch, segment.stem)
+
+    def _segment_at(self, at: Lsn) -> Segment | None:
+        """O(1) for the one that was asked for last, as neighbours are; else O(log segments)."""
+        segments, position = self.segments, self._near
+        is_near = position < len(segments) and segments[position].first <= at
+        if not is_near or (position + 1 < len(segments) and segments[position + 1].first <= at):
+            position = bisect_right(segments, at, key=lambda segment: segment.first) - 1
+            if position < 0:
+                return None
+            self._near = position
+        return segments[position]
 
     def headers(self, need: Need, indexes: Mapping[str, SegmentIndex] | None = None) -> Found | IndexNeeded:
         """What a lane asks for, from as many segments as it takes.
@@ -136,6 +147,8 @@ class Archive:
 
 def _in_order(need: Need, found: list[Header]) -> Found:
     """Ascending by seq, each once, the youngest copy; and up to where nothing is missing."""
+    if not need.end and all(header.at == header.lsn for header in found):  # nothing was copied: they are so already
+        return Found(found, found[-1].seq if len(found) >= need.count_max else need.last)
     latest, upto = {header.seq: header for header in found}, need.last
     if need.end and len(latest) > need.count_max:
         upto = sorted(latest)[need.count_max - 1]

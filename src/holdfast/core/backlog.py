@@ -14,7 +14,7 @@ the window. Memory: about 40 bytes per 4096 messages.
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from heapq import heappop, heappush
 
 from holdfast.core.command import Need
@@ -126,6 +126,25 @@ class Backlog:
             window.queue.popleft()
         else:
             window.discard(header, self.cursor)
+
+    def take_next(self, headers: Sequence[Header]) -> bool:
+        """As `take` of each, if they are just what the cursor meets next. False: they are not, and nothing is done."""
+        seq, window = self.cursor, self.window
+        if self.is_grouped or self.held or self.gone:
+            return False
+        if window is not None and window.queue and window.queue[0].seq != seq:
+            return False
+        for header in headers:
+            if header.seq != seq or header.is_aside:
+                return False
+            seq = Seq(seq + 1)
+        for header in headers:
+            self._forget(header.at >> STRETCH_BITS, header.size, 1)
+        self._advance(seq)
+        if window is not None:
+            for _ in range(min(len(headers), len(window.queue))):
+                window.queue.popleft()
+        return True
 
     def remove(self, header: Header) -> None:
         """Gone without being handed out; others before it may still wait."""
@@ -292,7 +311,7 @@ class Backlog:
             fresh = [header for header in headers if not header.is_aside and first <= header.seq <= upto]
             window.queue.extend(fresh)
             window.tail = fresh[-1] if fresh else window.tail
-            for header in fresh:
+            for header in fresh if self.deadline != NEVER else ():
                 if header.deadline:
                     heappush(window.deadlines, (header.deadline, header.seq, header))
         window.next = Seq(upto + 1)

@@ -70,6 +70,7 @@ class Cipher(Protocol):
 
 _LENGTH = struct.Struct("<I")
 _SENT = struct.Struct("<BQQQIIIQ16s?")
+_WALL_FIELD = 7  # of _SENT
 _ARRIVED = struct.Struct("<BQQQIqqIQBIQQ16s")
 _HEADER = struct.Struct("<QQIQQIqqqIQ?")
 _MOVED = struct.Struct("<BQBQ16s")
@@ -79,7 +80,7 @@ _EXPIRED = struct.Struct("<BQB")
 _TRIMMED = struct.Struct("<BQQQIQ")
 _PAIR = struct.Struct("<BQQ")
 _LANE = struct.Struct("<BQ")
-_FOUNDED = struct.Struct("<BQH")
+_COUNTED = struct.Struct("<BQH")
 _INHERITED = struct.Struct("<BQQQ16s?I")
 _DEPARTED = struct.Struct("<BQBIQQB")
 _REPEAT, _FINAL = 1, 2
@@ -89,7 +90,9 @@ SENT, ARRIVED, MOVED = 1, 2, 3
 RECEIVED, DELETED, CHANGED, EXPIRED, TRIMMED, PURGED, CONFIGURED, DROPPED = 4, 5, 6, 7, 8, 9, 10, 11
 DEPARTED, SETTLED, RETURNED, REFUSED, TASK_STARTED, TASK_ENDED = 12, 13, 14, 15, 16, 17
 FOUNDED, DRAINING, INHERITED, SEALED, OPENED = 18, 19, 20, 21, 22
+DELETED_SEVERAL = 23
 
+_fields = msgspec.structs.astuple
 _pack_document = msgspec.msgpack.Encoder().encode
 _config = msgspec.msgpack.Decoder(LaneConfig).decode
 _started = msgspec.msgpack.Decoder(tuple[str, int, int, int, int, int]).decode
@@ -152,6 +155,15 @@ def decode_message(data: bytes, epoch: Epoch, lsn: Lsn, *, cipher: Cipher) -> Me
     return msgspec.structs.replace(message, content=content)
 
 
+def open_sent(data: bytes, epoch: Epoch, lsn: Lsn, *, cipher: Cipher) -> tuple[bytes, WallMs] | None:
+    """Content and wall-clock time of a message that was sent here, which nearly all were, verified as by
+    `decode_message`. None: it is another record."""
+    if len(data) <= _SENT.size or data[0] != SENT:
+        return None
+    content = cipher.open(epoch, lsn, data[_SENT.size :], data[: _SENT.size])
+    return content, WallMs(_SENT.unpack_from(data)[_WALL_FIELD])
+
+
 def clear_bytes(tag: int) -> int:
     """Length of a message's clear part."""
     if tag == SENT | _REQUESTED:
@@ -160,20 +172,7 @@ def clear_bytes(tag: int) -> int:
 
 
 def pack_header(header: Header) -> bytes:
-    return _HEADER.pack(
-        header.seq,
-        header.lsn,
-        header.epoch,
-        header.at,
-        header.group,
-        header.size,
-        header.time,
-        header.visible_at,
-        header.deadline,
-        header.count,
-        header.origin,
-        header.is_aside,
-    )
+    return _HEADER.pack(*_fields(header))  # in the order of the struct
 
 
 def unpack_header(data: bytes | bytearray | memoryview, offset: int) -> Header:
@@ -232,7 +231,7 @@ def _encode_received(record: Received) -> bytes:
         len(record.parked),
     )
     if record.fresh:
-        clear += b"".join(map(pack_header, record.fresh))
+        clear += b"".join([_HEADER.pack(*_fields(header)) for header in record.fresh])
     if record.again or record.parked:
         seqs = record.again + record.parked
         clear += struct.pack(f"<{len(seqs)}Q", *seqs)
@@ -250,6 +249,18 @@ def _decode_received(data: bytes | memoryview) -> Received:
     again, parked = seqs[:again_count], seqs[again_count:]
     is_repeat, is_final = bool(flags & _REPEAT), bool(flags & _FINAL)
     return Received(lane, until, wall, fresh, again, parked, attempt, is_repeat, is_final)
+
+
+def _encode_deleted(record: Deleted) -> bytes:
+    seqs = record.seqs
+    if len(seqs) == 1:
+        return _PAIR.pack(DELETED, record.lane, seqs[0])
+    return struct.pack(f"<BQH{len(seqs)}Q", DELETED_SEVERAL, record.lane, len(seqs), *seqs)
+
+
+def _decode_deleted_several(data: bytes | memoryview) -> Deleted:
+    _, lane, count = _COUNTED.unpack_from(data)
+    return Deleted(lane, struct.unpack(f"<{count}Q", data[_COUNTED.size :]))
 
 
 def _encode_expired(record: Expired) -> bytes:
@@ -294,12 +305,12 @@ def _decode_started(data: bytes | memoryview) -> TaskStarted:
 
 def _encode_founded(record: Founded) -> bytes:
     parents = list(map(pack_address, record.parents))
-    return _FOUNDED.pack(FOUNDED, record.lane, len(parents)) + struct.pack(f"<{len(parents)}Q", *parents)
+    return _COUNTED.pack(FOUNDED, record.lane, len(parents)) + struct.pack(f"<{len(parents)}Q", *parents)
 
 
 def _decode_founded(data: bytes | memoryview) -> Founded:
-    _, lane, count = _FOUNDED.unpack_from(data)
-    parents = struct.unpack(f"<{count}Q", data[_FOUNDED.size :])
+    _, lane, count = _COUNTED.unpack_from(data)
+    parents = struct.unpack(f"<{count}Q", data[_COUNTED.size :])
     return Founded(lane, tuple(map(unpack_address, parents)))
 
 
@@ -340,7 +351,7 @@ _ENCODERS: dict[type, Callable[[Any], bytes]] = {
     Arrived: _encode_arrived,
     Moved: _encode_moved,
     Received: _encode_received,
-    Deleted: lambda r: _PAIR.pack(DELETED, r.lane, r.seq),
+    Deleted: _encode_deleted,
     Changed: lambda r: _CHANGED.pack(CHANGED, r.lane, r.seq, r.until),
     Expired: _encode_expired,
     Trimmed: lambda r: _TRIMMED.pack(TRIMMED, r.lane, r.last, r.stretch, r.count, r.size),
@@ -364,7 +375,8 @@ _DECODERS: dict[int, Callable[[bytes | memoryview], Record]] = {
     ARRIVED: _decode_arrived,
     MOVED: _decode_moved,
     RECEIVED: _decode_received,
-    DELETED: lambda d: Deleted(*_pair(d)),
+    DELETED: lambda d: Deleted(_pair(d)[0], _pair(d)[1:]),
+    DELETED_SEVERAL: _decode_deleted_several,
     CHANGED: lambda d: Changed(*_CHANGED.unpack(d)[1:]),
     EXPIRED: _decode_expired,
     TRIMMED: lambda d: Trimmed(*_TRIMMED.unpack(d)[1:]),

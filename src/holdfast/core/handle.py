@@ -5,8 +5,10 @@ FIFO queues: only the handle of the current receive, and only until its lease is
 A handle whose (epoch, lsn) is not the message's names something that never was committed here; it deletes nothing.
 """
 
-from holdfast.core.command import DONE, ChangeVisibility, Delete, Done, Need
-from holdfast.core.errors import InvalidParameterValue, ReceiptHandleIsInvalid
+from collections.abc import Sequence
+
+from holdfast.core.command import DONE, Answer, ChangeVisibility, Command, Delete, Done, Need
+from holdfast.core.errors import HoldfastError, InvalidParameterValue, ReceiptHandleIsInvalid
 from holdfast.core.lane import Lane
 from holdfast.core.lease import Lease
 from holdfast.core.limits import SECOND, VISIBILITY_MAX_S
@@ -23,13 +25,34 @@ def decide_delete(
     receipt = command.receipt
     lease = lane.leases.get(receipt.seq)
     if lease is not None:
-        _check_identity(receipt, lease.epoch, lease.lsn)
-        if lane.is_fifo:
-            _check_current(receipt, lease)
-        return (Deleted(lane.lane, receipt.seq),), DONE
+        _check(lane, receipt, lease)
+        return (Deleted(lane.lane, (receipt.seq,)),), DONE
     if lane.is_fifo:
         return (), DONE
     return _delete_unseen(lane, receipt, found)
+
+
+def decide_deletes(
+    lane: Lane, commands: Sequence[Command]
+) -> tuple[tuple[Record, ...], list[Answer | HoldfastError | None]]:
+    """A batch at once, as far as it deletes messages that are leased, which nearly all are. None: to be decided alone,
+    after these."""
+    seqs: dict[Seq, None] = {}
+    outcomes: list[Answer | HoldfastError | None] = []
+    for command in commands:
+        if type(command) is not Delete or command.lane != lane.lane:
+            outcomes.append(None)
+            continue
+        receipt = command.receipt
+        lease = lane.leases.get(receipt.seq)
+        if lease is None or receipt.seq in seqs:
+            outcomes.append(DONE if lease is not None else None)  # twice in one batch is fine
+            continue
+        refusal = _refusal(lane, receipt, lease)
+        if refusal is None:
+            seqs[receipt.seq] = None
+        outcomes.append(refusal or DONE)
+    return (Deleted(lane.lane, tuple(seqs)),) if seqs else (), outcomes
 
 
 def held(lane: Lane, receipt: Receipt) -> Header | None:
@@ -47,9 +70,7 @@ def decide_change(lane: Lane, command: ChangeVisibility, moment: Moment) -> tupl
             f"Value {receipt.handle} for parameter ReceiptHandle is invalid. "
             "Reason: Message does not exist or is not available for visibility timeout change."
         )
-    _check_identity(receipt, lease.epoch, lease.lsn)
-    if lane.is_fifo:
-        _check_current(receipt, lease)
+    _check(lane, receipt, lease)
     if moment.now + timeout_s * SECOND > lease.received + VISIBILITY_MAX_S * SECOND:
         raise InvalidParameterValue(
             f"Value {timeout_s} for parameter VisibilityTimeout is invalid. Reason: Total VisibilityTimeout "
@@ -63,16 +84,25 @@ def decide_change(lane: Lane, command: ChangeVisibility, moment: Moment) -> tupl
     return (command.rewritten, changed), DONE
 
 
-def _check_identity(receipt: Receipt, epoch: int, lsn: int) -> None:
-    if (receipt.epoch, receipt.lsn) != (epoch, lsn):
-        raise ReceiptHandleIsInvalid(f'The input receipt handle "{receipt.handle}" is not a valid receipt handle.')
+def _check(lane: Lane, receipt: Receipt, lease: Lease) -> None:
+    refusal = _refusal(lane, receipt, lease)
+    if refusal is not None:
+        raise refusal
 
 
-def _check_current(receipt: Receipt, lease: Lease) -> None:
-    if receipt.number != lease.number or not lease.until:
-        raise InvalidParameterValue(
+def _refusal(lane: Lane, receipt: Receipt, lease: Lease) -> HoldfastError | None:
+    """None: this receipt may do something with the message."""
+    if receipt.lsn != lease.lsn or receipt.epoch != lease.epoch:
+        return _unknown(receipt)
+    if lane.is_fifo and (receipt.number != lease.number or not lease.until):
+        return InvalidParameterValue(
             f"Value {receipt.handle} for parameter ReceiptHandle is invalid. Reason: The receipt handle has expired."
         )
+    return None
+
+
+def _unknown(receipt: Receipt) -> HoldfastError:
+    return ReceiptHandleIsInvalid(f'The input receipt handle "{receipt.handle}" is not a valid receipt handle.')
 
 
 def _delete_unseen(
@@ -88,5 +118,6 @@ def _delete_unseen(
             header = None
     if header is None:
         return (), DONE
-    _check_identity(receipt, header.epoch, header.lsn)
+    if (receipt.epoch, receipt.lsn) != (header.epoch, header.lsn):
+        raise _unknown(receipt)
     return (Expired(lane.lane, header, True),), DONE

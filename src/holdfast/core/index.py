@@ -16,7 +16,7 @@ import struct
 from bisect import bisect_left
 from collections.abc import Iterator
 from hashlib import blake2b
-from typing import Final
+from typing import Any, Final
 
 import google_crc32c
 
@@ -147,12 +147,14 @@ class SegmentIndex:
 
 def _collect(chunk: bytes, need: Need, found: list[Header]) -> bool:
     first, last, count_max = need.first, need.last, need.count_max
-    time = Instant(0)
+    time: Any = 0  # not declared as numbers: compiled code would make a new object at each use
+    length: Any = 0
     for entry in _ENTRY.iter_unpack(chunk):
         seq, lsn, epoch, at, group, size, queued, visible, deadline, count, origin, is_aside, _, _ = entry
         if first <= seq <= last:
             # Equal numbers share one object: less memory when the messages are leased.
             time = time if queued == time else queued
+            size = length = length if size == length else size
             at = lsn if at == lsn else at
             visible = time if visible == time else visible
             found.append(Header(seq, lsn, epoch, at, group, size, time, visible, deadline, count, origin, is_aside))

@@ -146,8 +146,8 @@ class Lane:
             self.wheel.cancel(lease.due, seq)
         if lease.until:
             self._land(lease, now)
-        if lease.attempt is not None:
-            self._void(lease.attempt, seq)
+        if lease.rare is not None and lease.rare.attempt is not None:
+            self._void(lease.rare.attempt, seq)
         if self.overdue:
             self.overdue.pop(seq, None)
         if self.causes:

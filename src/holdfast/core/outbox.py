@@ -26,7 +26,7 @@ from holdfast.core.types import (
     WallMs,
     pack_address,
 )
-from holdfast.core.values import Value
+from holdfast.core.values import Fact, Value
 
 
 class Entry(Value, frozen=True):
@@ -40,6 +40,17 @@ class Entry(Value, frozen=True):
     count: int
     target: Address
     cause: Cause
+
+
+class Outgoing(Fact, frozen=True):
+    """A committed departure to hand over now: read the message at entry.header.at, then call `handover`."""
+
+    source: ShardId
+    entry: Entry
+    now: Instant
+
+    def handover(self, message: Message) -> Handover:
+        return hand_over(self.entry, message, source=self.source, now=self.now)
 
 
 class Outbox:

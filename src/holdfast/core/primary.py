@@ -23,7 +23,7 @@ from holdfast.core.command import (
     Arrive,
     Command,
     Compact,
-    Handover,
+    Delete,
     Inherit,
     Need,
     Receive,
@@ -35,26 +35,15 @@ from holdfast.core.errors import HoldfastError, NoRoom, NotPrimary, OutcomeUnkno
 from holdfast.core.files import FileOp
 from holdfast.core.journal import Journal
 from holdfast.core.limits import OUTBOX_IN_FLIGHT, OUTBOX_RETRY, REPLIES_MAX, SECOND, TICK_INTERVAL
-from holdfast.core.outbox import Entry, hand_over
+from holdfast.core.outbox import Outgoing
 from holdfast.core.poll import Polls, Waiter
-from holdfast.core.record import Message
+from holdfast.core.record import Record
 from holdfast.core.shard import Shard
 from holdfast.core.types import Header, Instant, LaneId, Lsn, Seq, ShardId, WallMs
 from holdfast.core.values import Fact
 
 Outcome = Answer | HoldfastError
 Reply = tuple[Any, Outcome | list[Outcome]]  # a list: of a batch, in its order
-
-
-class Outgoing(Fact, frozen=True):
-    """A committed departure to hand over now: read the message at entry.header.at, then call `handover`."""
-
-    source: ShardId
-    entry: Entry
-    now: Instant
-
-    def handover(self, message: Message) -> Handover:
-        return hand_over(self.entry, message, source=self.source, now=self.now)
 
 
 class _Several:
@@ -123,12 +112,10 @@ class Primary:
         self._open(own, wall)
         outcomes: list[Outcome] = []
         waiting: list[tuple[int, Need]] = []
-        for command in commands:
-            outcome = self._execute(command)
+        for outcome in self._execute_all(commands):
             if isinstance(outcome, Need):
                 waiting.append((len(outcomes), outcome))
-                outcome = EMPTY_DELIVERY
-            outcomes.append(outcome)
+            outcomes.append(EMPTY_DELIVERY if isinstance(outcome, Need) else outcome)
         if waiting:
             self._wait(_Several(token, outcomes), commands, waiting)
         else:
@@ -168,10 +155,24 @@ class Primary:
         if isinstance(decided, Need):
             return decided
         records, answer = decided
+        self._write(records)
+        return answer
+
+    def _execute_all(self, commands: Sequence[Command]) -> list[Outcome | Need]:
+        """In their order, but for deletes: those of leased messages, which nothing else depends on, go first."""
+        decided: list[Outcome | None] = [None for _ in commands]
+        if commands and type(commands[0]) is Delete and not self.journal.is_exhausted():
+            records, decided = self.shard.decide_deletes(commands)
+            self._write(records)
+        return [
+            self._execute(each) if outcome is None else outcome for each, outcome in zip(commands, decided, strict=True)
+        ]
+
+    def _write(self, records: tuple[Record, ...]) -> None:
+        journal, shard = self.journal, self.shard
         for record in records:
             journal.append(record)
             shard.apply(record)
-        return answer
 
     def _check_room(self, command: Command) -> None:
         """Content is refused early; small records and compaction, which makes room, may use the reserve."""

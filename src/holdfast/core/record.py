@@ -85,8 +85,10 @@ class Received(msgspec.Struct, frozen=True, gc=False):
 
 
 class Deleted(msgspec.Struct, frozen=True, gc=False):
+    """Messages that had been handed out: one, or those of a batch, each once."""
+
     lane: LaneId
-    seq: Seq
+    seqs: tuple[Seq, ...]
 
 
 class Changed(msgspec.Struct, frozen=True, gc=False):

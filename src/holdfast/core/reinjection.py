@@ -71,8 +71,8 @@ class _Found:
 
 def _consumed(record: Record) -> list[Place]:
     match record:
-        case Deleted(lane, seq):
-            return [(lane, seq)]
+        case Deleted(lane, seqs):
+            return [(lane, seq) for seq in seqs]
         case Received() if record.is_final:
             return [(record.lane, seq) for seq in (*(each.seq for each in record.fresh), *record.again)]
         case _:

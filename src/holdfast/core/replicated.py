@@ -13,6 +13,7 @@ from typing import Any
 from holdfast.core import record as r
 from holdfast.core.dedup import Dedup
 from holdfast.core.descent import Descent, Parent
+from holdfast.core.handout import hold_next
 from holdfast.core.heirs import apply_inherited
 from holdfast.core.lane import Lane
 from holdfast.core.lease import Attempt
@@ -200,8 +201,9 @@ class Replicated:
             return
         if record.parked:
             lane.backlog.park(record.parked)
-        for header in record.fresh:
-            lane.hold(header, until=until, now=now, wall=record.wall, attempt=attempt)
+        if attempt is not None or not hold_next(lane, record.fresh, until=until, now=now, wall=record.wall):
+            for header in record.fresh:
+                lane.hold(header, until=until, now=now, wall=record.wall, attempt=attempt)
         for seq in record.again:
             lane.hold_again(seq, until=until, now=now, wall=record.wall, attempt=attempt)
         if attempt is not None:
@@ -228,7 +230,8 @@ class Replicated:
 
     def _apply_deleted(self, record: r.Deleted) -> None:
         lane = self.lanes[record.lane]
-        lane.remove_leased(record.seq, self.now)
+        for seq in record.seqs:
+            lane.remove_leased(seq, self.now)
         if lane.is_watched:
             self.stirred[lane.lane] = None
 

@@ -10,8 +10,8 @@ from typing import Any
 from holdfast.core import command as c
 from holdfast.core import heirs, state
 from holdfast.core import record as r
-from holdfast.core.errors import InvalidAttributeValue, QueueDoesNotExist
-from holdfast.core.handle import decide_change, decide_delete
+from holdfast.core.errors import HoldfastError, InvalidAttributeValue, QueueDoesNotExist
+from holdfast.core.handle import decide_change, decide_delete, decide_deletes
 from holdfast.core.lane import Lane
 from holdfast.core.limits import STRETCH_BITS, TICK_WORK, WINDOW_TOTAL
 from holdfast.core.moment import Moment
@@ -107,6 +107,13 @@ class Shard(Replicated):
             return decided
         found = len(decided[1].messages)
         return (), c.Watched(max(found, lane.counts(moment.now).visible)) if found else c.NOTHING_VISIBLE
+
+    def decide_deletes(
+        self, commands: Sequence[c.Command]
+    ) -> tuple[tuple[r.Record, ...], list[c.Answer | HoldfastError | None]]:
+        """Those of a batch that can be decided together; None stands for the others."""
+        lane = self.lanes.get(getattr(commands[0], "lane", LaneId(0)))
+        return decide_deletes(lane, commands) if lane is not None else ((), [None for _ in commands])
 
     def _configure(self, command: c.Configure, _: Moment) -> Decision:
         lane = self.lanes.get(command.lane)

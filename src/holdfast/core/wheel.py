@@ -29,6 +29,14 @@ class Wheel:
         else:
             bucket[seq] = None
 
+    def add_all(self, due: Instant, seqs: list[Seq]) -> None:
+        bucket = self._buckets.get(due)
+        if bucket is None:
+            self._buckets[due] = dict.fromkeys(seqs)
+            heappush(self._dues, due)
+        else:
+            bucket.update(dict.fromkeys(seqs))
+
     def cancel(self, due: Instant, seq: Seq) -> None:
         bucket = self._buckets.get(due)
         if bucket is not None:

@@ -142,15 +142,14 @@ class BatchCall(Call):
         self._refused = refused
 
     def answered(self, answer: list[Outcome], _: Sequence[Letter], /) -> None:
-        successful: list[str] = []
         failed = list(self._refused)
-        for name, outcome in zip(self._names, answer, strict=True):
-            if isinstance(outcome, HoldfastError):
-                failed.append((name, outcome))
-            else:
-                successful.append(f'{{"Id":"{name}"}}')
+        successful: Sequence[str] = self._names
+        if any(isinstance(outcome, HoldfastError) for outcome in answer):
+            outcomes = list(zip(self._names, answer, strict=True))
+            failed += [(name, outcome) for name, outcome in outcomes if isinstance(outcome, HoldfastError)]
+            successful = [name for name, outcome in outcomes if not isinstance(outcome, HoldfastError)]
         self._exchange.messages = len(successful)
-        self._exchange.answer(json.batch(successful, failed))
+        self._exchange.answer(json.batch_of_names(successful, failed))
 
 
 class SendBatchCall(Call):

@@ -9,33 +9,26 @@ gives the same fields; another version is refused with ValueError.
 """
 
 import struct
+from typing import Final
 
 import msgspec
 
-VERSION = 1
-_HEAD = struct.Struct("<BBI32s")
+from holdfast.core.values import Value
+from holdfast.protocol.extras import NO_EXTRAS, Extras
+
+VERSION: Final = 1
+_HEAD: Final = struct.Struct("<BBI32s")
+_MD5_AT: Final = 6
+_HEAD_BYTES: Final = 38
 
 
-class Extras(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """What most messages do not have. Empty means absent."""
-
-    group: str = ""
-    deduplication_id: str = ""
-    trace_header: str = ""
-    attributes_md5: str = ""
-    attributes: bytes = b""  # a JSON object: name -> value, as ReceiveMessage returns it
-    reason: str = ""  # why the consumer that gave it back last could not use it
-    consumer: str = ""  # the ARN of that consumer
-
-
-class Content(msgspec.Struct, frozen=True, gc=False):
+class Content(Value, frozen=True):
     sender: bytes
     body_md5: bytes
     body: bytes  # escaped
     extras: Extras
 
 
-NO_EXTRAS = Extras()
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Extras).decode
 
@@ -58,11 +51,24 @@ def text(content: Content) -> bytes:
     return content.body if b"\\" not in content.body else msgspec.json.decode(b'"%b"' % content.body, type=str).encode()
 
 
+def body_of(content: bytes) -> tuple[bytes, bytes]:
+    """The body's MD5 and the body, escaped: all that a plain receive shows."""
+    if content[0] != VERSION:
+        raise _unreadable(content[0])
+    body_at = _HEAD_BYTES + content[1]
+    body_bytes = content[2] | content[3] << 8 | content[4] << 16 | content[5] << 24  # compiled, quicker than a struct
+    return content[_MD5_AT:_HEAD_BYTES], content[body_at : body_at + body_bytes]
+
+
 def unpack(content: bytes) -> Content:
     version, sender_bytes, body_bytes, body_md5 = _HEAD.unpack_from(content)
     if version != VERSION:
-        raise ValueError(f"content of version {version}; this Holdfast reads version {VERSION}")
+        raise _unreadable(version)
     body_at = _HEAD.size + sender_bytes
     extras_at = body_at + body_bytes
     extras = _decode(content[extras_at:]) if len(content) > extras_at else NO_EXTRAS
     return Content(content[_HEAD.size : body_at], body_md5, content[body_at:extras_at], extras)
+
+
+def _unreadable(version: int) -> ValueError:
+    return ValueError(f"content of version {version}; this Holdfast reads version {VERSION}")

@@ -61,6 +61,13 @@ def batch(successful: Sequence[str], failed: Sequence[Failure]) -> bytes:
     return b"{" + b",".join(members) + b"}"
 
 
+def batch_of_names(successful: Sequence[str], failed: Sequence[Failure]) -> bytes:
+    """As `batch`, where a success says nothing but its id."""
+    if not failed:
+        return ('{"Successful":[{"Id":"' + '"},{"Id":"'.join(successful) + '"}]}').encode()
+    return batch([f'{{"Id":"{name}"}}' for name in successful], failed)
+
+
 def _failed(name: str, error: HoldfastError) -> bytes:
     entry: dict[str, Any] = {
         "Id": name,

@@ -20,6 +20,7 @@ from holdfast.core.types import Kind, LaneConfig, LaneId
 from holdfast.core.values import Value
 from holdfast.protocol import content, digests
 from holdfast.protocol.actions import Attributes, AttributeValue, Outgoing, required
+from holdfast.protocol.extras import NO_EXTRAS, Extras
 
 ATTRIBUTES_MAX = 10  # message attributes of one message
 ATTRIBUTE_NAME_MAX = 256
@@ -57,7 +58,7 @@ def parcel(
     group = deduplication_id = system_md5 = ""
     delay_s: int | None = None
     time_to_live_s: int | None = None
-    size, extras = len(body), content.NO_EXTRAS
+    size, extras = len(body), NO_EXTRAS
     if _is_special(message, config):
         group, deduplication_id, delay_s = _queue_rules(message, config, is_batch=is_batch)
         added, packed, attributes_md5 = pack_attributes(message.message_attributes or {})
@@ -65,7 +66,7 @@ def parcel(
         time_to_live_s = _time_to_live(message.message_attributes or {})
         size += added
         shown_id = deduplication_id or _content_id(body, config)
-        extras = content.Extras(group, shown_id, trace_header, attributes_md5, packed)
+        extras = Extras(group, shown_id, trace_header, attributes_md5, packed)
     if size > config.message_bytes_max:
         raise _too_long(config, is_batch=is_batch)
     body_md5 = digests.body_md5(body)

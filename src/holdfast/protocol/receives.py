@@ -11,10 +11,11 @@ import msgspec
 from holdfast.core import limits, receipt
 from holdfast.core.command import Delivered, Receive
 from holdfast.core.errors import InvalidAttributeName, InvalidParameterValue
-from holdfast.core.types import Cause, Kind, LaneConfig, LaneId, Receipt, ShardId, WallMs
+from holdfast.core.types import Cause, Kind, LaneConfig, LaneId, ShardId, WallMs
 from holdfast.core.values import Value
 from holdfast.protocol import content, digests
 from holdfast.protocol.actions import Attributes, ReceiveMessage
+from holdfast.protocol.extras import Extras
 from holdfast.protocol.json import encode
 from holdfast.protocol.messages import check_identifier, wrong_kind
 
@@ -106,34 +107,24 @@ def reply(messages: Sequence[Handed], origin: Origin, wanted: View) -> bytes:
     """O(bytes of the messages)."""
     if not messages:
         return b"{}"
+    handles = receipt.handles(origin.lane, [message.delivered for message in messages], origin.receipt_key)
     parts: list[bytes] = [b'{"Messages":[']
-    for message in messages:
-        stored = content.unpack(message.content)
-        parts.append(_names(message, stored.body_md5, origin))
-        parts.append(stored.body)
-        parts.append(b'"')
+    for message, handle in zip(messages, handles, strict=True):
+        body_md5, body = content.body_of(message.content)
+        parts += (b'{"MessageId":"', _message_id(message, origin), b'","ReceiptHandle":"', handle)
+        parts += (b'","MD5OfBody":"', body_md5, b'","Body":"', body, b'"')
         if wanted is not PLAIN:
-            _show_attributes(parts, message, stored, origin=origin, wanted=wanted)
+            _show_attributes(parts, message, content.unpack(message.content), origin=origin, wanted=wanted)
         parts.append(b"},")
     parts[-1] = b"}]}"
     return b"".join(parts)
 
 
-def _names(message: Handed, body_md5: bytes, origin: Origin) -> bytes:
-    """Everything before the body."""
-    delivered = message.delivered
-    header = delivered.header
-    handed = Receipt(origin.lane, header.seq, header.epoch, header.lsn, delivered.number)
-    handle = receipt.encode(handed, origin.receipt_key)
+def _message_id(message: Handed, origin: Origin) -> bytes:
     if message.message_id:
-        name = receipt.message_id_text(message.message_id)
-    else:
-        name = receipt.message_id(origin.shard, header.epoch, header.lsn)
-    return b'{"MessageId":"%b","ReceiptHandle":"%b","MD5OfBody":"%b","Body":"' % (
-        name.encode(),
-        handle.encode(),
-        body_md5,
-    )
+        return receipt.message_id_text(message.message_id).encode()
+    header = message.delivered.header
+    return receipt.message_id(origin.shard, header.epoch, header.lsn).encode()
 
 
 def _show_attributes(
@@ -182,7 +173,7 @@ def system(message: Handed, stored: content.Content, origin: Origin) -> dict[str
     return shown
 
 
-def _attributes(extras: content.Extras, wanted: tuple[str, ...]) -> bytes:
+def _attributes(extras: Extras, wanted: tuple[str, ...]) -> bytes:
     if any(name in _EVERYTHING for name in wanted):
         return _attribute_members(extras.attributes, extras.attributes_md5)
     everything = _decode_attributes(extras.attributes)

@@ -12,7 +12,7 @@ from holdfast.core.damaged import Damaged
 from holdfast.core.errors import CorruptLog
 from holdfast.core.files import Work
 from holdfast.core.journal import Journal
-from holdfast.core.primary import Outgoing
+from holdfast.core.outbox import Outgoing
 from holdfast.core.record import Message
 from holdfast.core.replica import Replica
 from holdfast.core.scrub import scrub

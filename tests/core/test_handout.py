@@ -1,0 +1,103 @@
+"""Messages that are handed out together leave the lane as if they had been handed out one by one."""
+
+from typing import Any
+
+import pytest
+
+from holdfast.core import command as c
+from holdfast.core.handout import hold_next
+from holdfast.core.lane import Lane
+from holdfast.core.limits import SECOND
+from holdfast.core.shard import Shard
+from holdfast.core.state import dump_lane
+from holdfast.core.types import Header, Instant, Kind, LaneConfig, WallMs
+from tests.core.one_shard import LANE, OneShard, seqs
+
+NOW, WALL = Instant(5 * SECOND), WallMs(5000)
+
+
+def filled(config: LaneConfig | None = None, *, third: dict[str, Any] | None = None) -> tuple[OneShard, list[Header]]:
+    """A lane with six messages, and the headers of what waits in its stream. `third`: options of the third."""
+    one = OneShard()
+    one.configure(config or LaneConfig())
+    for number in range(6):
+        one.send(f"message {number}", **(third or {} if number == 2 else {}))
+    window = one.shard.lanes[LANE].backlog.window
+    assert window is not None
+    return one, list(window.queue)
+
+
+def both(shard: Shard) -> tuple[Lane, Lane]:
+    """The same lane twice."""
+    return shard.lanes[LANE], Shard.restore(shard.dump()).lanes[LANE]
+
+
+def hold_each(lane: Lane, headers: list[Header], until: Instant) -> None:
+    for header in headers:
+        lane.hold(header, until=until, now=NOW, wall=WALL, attempt=None)
+
+
+@pytest.mark.parametrize("is_windowed", [True, False])
+def test_together_and_one_by_one_leave_the_same_lane(is_windowed: bool) -> None:
+    one, headers = filled()
+    if not is_windowed:
+        one.drop_windows()
+    together, apart = both(one.shard)
+    until = Instant(35 * SECOND)
+    for some in (headers[:3], headers[3:5]):
+        assert hold_next(together, some, until=until, now=NOW, wall=WALL)
+        hold_each(apart, some, until)
+        assert dump_lane(together, NOW) == dump_lane(apart, NOW)
+    assert (together.in_flight, together.next_event()) == (5, until)
+    assert is_windowed == (together.backlog.window is not None)
+    assert together.backlog.window is None or list(together.backlog.window.queue) == headers[5:]
+    together.elapse(until)
+    apart.elapse(until)
+    assert dump_lane(together, until) == dump_lane(apart, until)
+    assert together.in_flight == 0
+
+
+def test_a_window_that_ends_before_them_does_not_matter() -> None:
+    one, headers = filled()
+    lane = one.shard.lanes[LANE]
+    assert lane.backlog.window is not None
+    while len(lane.backlog.window.queue) > 2:
+        lane.backlog.window.queue.pop()
+    lane.backlog.window.next, lane.backlog.window.tail = headers[2].seq, headers[1]
+    assert hold_next(lane, headers[:4], until=Instant(35 * SECOND), now=NOW, wall=WALL)
+    assert not lane.backlog.window.queue
+    assert seqs(one.receive(10)) == [header.seq for header in headers[4:]]
+
+
+@pytest.mark.parametrize("option", [{"time_to_live_s": 60}, {"delay_s": 1}])
+def test_an_unusual_one_among_them_keeps_all_from_it(option: dict[str, int]) -> None:
+    one, headers = filled(third=option)
+    lane = one.shard.lanes[LANE]
+    before = dump_lane(lane, NOW)
+    assert not hold_next(lane, headers[:4], until=Instant(35 * SECOND), now=NOW, wall=WALL)
+    assert dump_lane(lane, NOW) == before
+
+
+def test_those_that_the_cursor_does_not_meet_next_are_not_taken() -> None:
+    one, headers = filled()
+    lane = one.shard.lanes[LANE]
+    for some in ([], headers[1:3], [headers[0], headers[2]]):
+        assert not hold_next(lane, some, until=Instant(35 * SECOND), now=NOW, wall=WALL)
+    one.do(c.Receive(LANE, 1))
+    assert not hold_next(lane, headers[:1], until=Instant(35 * SECOND), now=NOW, wall=WALL)
+
+
+def test_a_lease_beyond_the_retention_needs_a_timer_of_its_own() -> None:
+    one, headers = filled(LaneConfig(retention_s=60))
+    lane = one.shard.lanes[LANE]
+    assert not hold_next(lane, headers[:2], until=Instant(61 * SECOND), now=NOW, wall=WALL)
+    assert hold_next(lane, headers[:2], until=Instant(60 * SECOND), now=NOW, wall=WALL)
+
+
+def test_fifo_lanes_hand_out_one_by_one() -> None:
+    one = OneShard()
+    one.configure(LaneConfig(kind=Kind.FIFO))
+    one.send("a", group="g", deduplication_id="1")
+    lane = one.shard.lanes[LANE]
+    assert lane.backlog.window is not None
+    assert not hold_next(lane, list(lane.backlog.window.queue), until=Instant(35 * SECOND), now=NOW, wall=WALL)
