@@ -81,10 +81,10 @@ def test_an_unusual_one_among_them_keeps_all_from_it(option: dict[str, int]) -> 
 def test_those_that_the_cursor_does_not_meet_next_are_not_taken() -> None:
     one, headers = filled()
     lane = one.shard.lanes[LANE]
-    for some in ([], headers[1:3], [headers[0], headers[2]]):
+    for some in ([], headers[:1], headers[1:3], [headers[0], headers[2]]):
         assert not hold_next(lane, some, until=Instant(35 * SECOND), now=NOW, wall=WALL)
     one.do(c.Receive(LANE, 1))
-    assert not hold_next(lane, headers[:1], until=Instant(35 * SECOND), now=NOW, wall=WALL)
+    assert not hold_next(lane, headers[:2], until=Instant(35 * SECOND), now=NOW, wall=WALL)
 
 
 def test_a_lease_beyond_the_retention_needs_a_timer_of_its_own() -> None:
@@ -97,7 +97,8 @@ def test_a_lease_beyond_the_retention_needs_a_timer_of_its_own() -> None:
 def test_fifo_lanes_hand_out_one_by_one() -> None:
     one = OneShard()
     one.configure(LaneConfig(kind=Kind.FIFO))
-    one.send("a", group="g", deduplication_id="1")
+    for number in "12":
+        one.send("a", group="g", deduplication_id=number)
     lane = one.shard.lanes[LANE]
     assert lane.backlog.window is not None
     assert not hold_next(lane, list(lane.backlog.window.queue), until=Instant(35 * SECOND), now=NOW, wall=WALL)

@@ -17,8 +17,9 @@ _fields: Final = msgspec.structs.astuple
 
 
 def hold_next(lane: Lane, headers: Sequence[Header], *, until: Instant, now: Instant, wall: WallMs) -> bool:
-    """False: something about one of them is unusual, and nothing was done."""
-    if not headers or lane.is_fifo or lane.tenants is not None:
+    """False: something about one of them is unusual, or there is only one, which is cheaper to hold by itself; nothing
+    was done."""
+    if len(headers) < 2 or lane.is_fifo or lane.tenants is not None:
         return False
     oldest = until - lane.retention  # what was queued before it expires before its lease ends
     for header in headers:
