@@ -9,6 +9,10 @@ SPARK_READY := .venv-spark/.ready
 OLD_SPARK := .venv-spark-4.2
 OLD_PYSPARK := 4.2.1 # the oldest release that is tested; all else is as in requirements-spark.lock
 
+# Some machines forbid Python to keep what it has compiled. Then each of the 500 servers and commands that tests start
+# would compile Holdfast again, which takes a third of its start.
+export PYTHONDONTWRITEBYTECODE :=
+
 # Where `make compile` puts the package with its hot modules compiled; empty when that is not newer than the source.
 COMPILED := $(CURDIR)/build/compiled
 FAST = $$(test -e $(COMPILED)/.ready && test -z "$$(find src -name '*.py' -newer $(COMPILED)/.ready -print -quit)" \
