@@ -6,9 +6,17 @@ from typing import Any
 import google_crc32c
 import pytest
 
-from holdfast.core.cluster import DiskId, HostId, decode_disk, disk_key, host_key
+from holdfast.core.cluster import CLUSTER_KEY, DiskId, HostId, decode_disk, disk_key, host_key
 from holdfast.core.coordination import Fetch, Fetched, Outcome, Transact
-from holdfast.core.enrolment import Enrolled, Enrolling, SetAside, StoreRestored, decode_identity, enrol
+from holdfast.core.enrolment import (
+    Enrolled,
+    Enrolling,
+    ForeignStore,
+    SetAside,
+    StoreRestored,
+    decode_identity,
+    enrol,
+)
 from holdfast.core.errors import CorruptLog
 from holdfast.core.store import Put, State, Transaction
 from tests.sim.disk import Disk
@@ -203,3 +211,39 @@ def _of_another_version(data: bytearray) -> bytes:
     changed[8] = 9
     crc: int = google_crc32c.value(bytes(changed))
     return bytes(changed) + crc.to_bytes(4, "little")
+
+
+def test_nobody_enrols_at_the_store_of_another_cluster() -> None:
+    ours, theirs = Machine(), Machine()
+    ours.boot(cluster="ours")
+    theirs.boot(cluster="theirs")
+    ours.store = theirs.store
+    with pytest.raises(ForeignStore, match="'theirs', and this host of 'ours'"):
+        ours.boot(cluster="ours")
+    ours.disk = Disk(Random(2), [ROOT])
+    with pytest.raises(ForeignStore, match="'theirs'"):
+        ours.boot(cluster="ours")
+    assert [record.key for record in theirs.store.range("disks/").records] == [disk_key(DiskId("disk-1"))]
+
+
+def test_a_disk_that_is_of_a_cluster_makes_no_empty_store_that_of_its_cluster() -> None:
+    machine = Machine()
+    machine.boot()
+    machine.store = State()
+    for _ in range(20):
+        machine.store.transact(Transaction((), (Put("of others", b""),)))
+    with pytest.raises(ForeignStore, match="the store is empty"):
+        machine.boot()
+    assert machine.store.revision == 20
+
+
+def test_whoever_comes_first_writes_whose_store_it_is_and_others_agree() -> None:
+    one, other = Machine(), Machine()
+    other.store = one.store
+    one.outcomes = ["reply lost"]
+    one.boot()
+    other.names = 5
+    assert other.boot(HostId("h2")).is_new
+    record = one.store.get(CLUSTER_KEY)
+    assert record is not None
+    assert record.value == b"c"

@@ -261,6 +261,17 @@ def test_a_question_that_failed_is_put_again_in_a_while() -> None:
     assert front.outcome() == EMPTY
 
 
+def test_who_waits_to_ask_again_is_not_sent_elsewhere_meanwhile() -> None:
+    front = Front(2)
+    first, second = listening(front)
+    (ask,) = front.answer(first, c.Watched(1))
+    front.lose(ask)  # it may have taken something: all lanes are asked again, in a while
+    assert [call for call in front.answer(second, c.Watched(1)) if not is_watch(call)] == []
+    (again,) = [call for call in front.wait(0.5) if not is_watch(call)]
+    front.answer(again, delivery(1))
+    assert front.outcome() == delivery(1)
+
+
 def test_a_question_follows_the_leader() -> None:
     front = Front(2)
     questions = listening(front)

@@ -2,11 +2,11 @@
 
 import msgspec
 
-from holdfast.core.cluster import DiskId, HostId, Life, Member, ShardState
+from holdfast.core.cluster import CLUSTER_KEY, DiskId, HostId, Life, Member, ShardState
 from holdfast.core.cluster_view import ClusterView
 from holdfast.core.heartbeat import Heartbeat, Role, ShardReport, audience_of
 from holdfast.core.limits import SECOND, STALL_PATIENCE, SUSPECT_AFTER, SUSPECT_AFTER_MAX
-from holdfast.core.store import Snapshot
+from holdfast.core.store import Record, Snapshot
 from holdfast.core.suspicion import Hearing, Trouble, candidates_of, is_cut_off, trouble_of
 from holdfast.core.types import Epoch, Lsn, ShardId
 from tests.core.one_cluster import view_of
@@ -174,3 +174,17 @@ def test_a_store_that_is_younger_twice_in_a_row_was_restored_and_an_operator_tha
     view.thaw(5)
     assert view.load(Snapshot((), 5))
     assert (view.is_loaded, view.is_frozen) == (True, False)
+
+
+def test_the_store_of_another_cluster_freezes_the_view() -> None:
+    def store(name: bytes, revision: int) -> Snapshot:
+        return Snapshot((Record(CLUSTER_KEY, name, 1, 1),), revision)
+
+    view = ClusterView(seen_revision=10, cluster="ours")
+    assert view.load(store(b"ours", 11))
+    assert (view.is_loaded, view.is_frozen) == (True, False)
+    assert view.load(store(b"theirs", 12))
+    assert (view.is_loaded, view.is_frozen) == (False, True)
+    view.thaw(12)
+    view.load(Snapshot((), 13))
+    assert (view.is_loaded, view.is_frozen) == (False, True), "one that says nothing is another one, too"

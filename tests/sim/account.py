@@ -6,13 +6,16 @@ A dumb account, kept from requests and replies only. Where an outcome is not kno
 from bisect import insort
 from typing import Final
 
+from holdfast.core.command import Accepted
+from holdfast.core.limits import UNSURE_AFTER
 from holdfast.core.types import LaneConfig, LaneId
 from tests.sim.queues import Queue
 from tests.sim.request import Request
-from tests.sim.world import SECOND
+from tests.sim.world import MS, SECOND
 
 FOREVER: Final = 1 << 62
 Identity = tuple[int, int]  # lane, sequence number
+MessageName = tuple[int, int, int]  # shard, epoch, lsn
 
 
 class Letter:
@@ -32,20 +35,25 @@ class Letter:
         "key",
         "lane",
         "left",
+        "name",
         "number",
         "own_begun",
         "own_ended",
         "place",
+        "queue",
         "reign",
         "seen_at",
         "seq",
+        "tried",
         "tries",
         "ttl_s",
     )
 
     def __init__(self, number: int, lane: LaneId, content: bytes, *, group: str, key: str, delay_s: int, ttl_s: int):
         self.number = number
-        self.lane = lane
+        self.queue = int(lane)  # the first lane of its queue, which is not asked for another
+        self.lane = lane  # where it was brought last
+        self.tried: tuple[int, ...] = ()  # all lanes where it was brought
         self.content = content
         self.group = group
         self.key = key  # of its deduplication; empty: none
@@ -58,7 +66,8 @@ class Letter:
         self.tries = 0
         self.reign = 0  # of the primary that took it
         self.is_acked = False
-        self.seq = 0  # as acknowledged
+        self.seq = 0  # as acknowledged …
+        self.name: MessageName = (0, 0, 0)  # … and its MessageId
         self.place: Identity | None = None  # where it was seen last
         self.seen_at = 0  # it was there at that instant or later
         self.left: dict[Identity, int] = {}  # places it moved on from -> when that was known
@@ -66,6 +75,11 @@ class Letter:
         self.deleted_at = FOREVER  # an acknowledged delete that certainly met it
         self.is_received = False
         self.is_drained = False
+
+    @property
+    def is_spread(self) -> bool:
+        """Brought to several lanes: to a FIFO queue it has come once for all that, to a standard one perhaps twice."""
+        return len(self.tried) > 1
 
 
 class Holding:
@@ -102,19 +116,26 @@ class Holding:
 class Row:
     """A place in a FIFO group."""
 
-    __slots__ = ("letter", "seq")
+    __slots__ = ("lane", "letter", "seq")
 
-    def __init__(self, seq: int, letter: Letter) -> None:
+    def __init__(self, seq: int, letter: Letter, lane: "LaneAccount") -> None:
         self.seq = seq
         self.letter = letter
+        self.lane = lane
 
     def __lt__(self, other: "Row") -> bool:
         return self.seq < other.seq
 
 
 class LaneAccount:
-    def __init__(self, queue: Queue) -> None:
+    """Of one lane. What has to hold for a queue as a whole is kept by its first lane for all of them: groups, ids."""
+
+    def __init__(self, queue: Queue, lane: LaneId | None = None, *, first: "LaneAccount | None" = None) -> None:
         self.queue = queue
+        self.lane = queue.lane if lane is None else lane
+        self.first = first or self
+        self.kin: list[LaneAccount] = first.kin if first is not None else []
+        self.kin.append(self)
         self.is_fifo = queue.is_fifo
         self.is_once = queue.config.at_most_once
         self.is_lasting = self.is_fifo or self.is_once  # its receives survive a fail-over
@@ -123,10 +144,11 @@ class LaneAccount:
         self.targets: dict[int, int] = {}  # lanes that messages may leave for -> since when
         self.holdings: dict[int, Holding] = {}
         self.unseen: dict[int, Letter] = {}  # acknowledged and never handed out, by number
-        self.acked: dict[int, list[Letter]] = {}
-        self.ids: dict[int, tuple[int, int]] = {}  # sequence number -> epoch and lsn, which make the MessageId
-        self.groups: dict[str, list[Row]] = {}
+        self.acked: dict[MessageName, list[Letter]] = first.acked if first else {}
+        self.ids: dict[tuple[int | str, int], MessageName] = first.ids if first else {}  # by `numbered`
+        self.groups: dict[str, list[Row]] = first.groups if first else {}
         self.newest: tuple[int, int] = (-1, 0)  # (when it was answered, sequence number) of the latest send
+        self.newest_of: dict[str, tuple[int, int]] = first.newest_of if first else {}  # the same of each group
         self.clears_open = 0  # purges and deletions of the queue
         self.cleared_at = -1
         self.receives_open = 0
@@ -142,6 +164,18 @@ class LaneAccount:
 
     def is_maybe_cleared_since(self, instant: int) -> bool:
         return self.clears_open > 0 or self.cleared_at >= instant
+
+    @property
+    def is_split(self) -> bool:
+        """Its queue has, or had, other lanes. Their shards have clocks of their own."""
+        return len(self.kin) > 1
+
+    def numbered(self, letter: Letter, seq: int) -> tuple[int | str, int]:
+        """What a sequence number is unique within: its lane; its group, where the group's lane changes."""
+        return (letter.group if self.is_fifo and self.queue.is_spread else self.lane, seq)
+
+    def is_queue_maybe_cleared_since(self, instant: int) -> bool:
+        return any(lane.is_maybe_cleared_since(instant) for lane in self.kin)
 
     @property
     def is_simple(self) -> bool:
@@ -177,7 +211,7 @@ class LaneAccount:
 
     def enter_group(self, seq: int, letter: Letter) -> None:
         rows = self.groups.setdefault(letter.group, [])
-        row = Row(seq, letter)
+        row = Row(seq, letter, self)
         if rows and not rows[-1] < row:
             if all(each.seq != seq for each in rows):
                 insort(rows, row)
@@ -192,7 +226,7 @@ class Reigns:
     may hand out for a moment what its successor has deleted. Everything else has to hold from one reign to the next.
     """
 
-    STALE_MAX: Final = SECOND  # 500 ms of silence, and what was on its way when it began
+    STALE_MAX: Final = UNSURE_AFTER + 50 * MS  # of silence, and what was on its way when it began
 
     def __init__(self) -> None:
         self.newest: dict[int, int] = {}  # by shard
@@ -217,16 +251,37 @@ class Account:
     def add_queue(self, queue: Queue) -> None:
         self.lanes[queue.lane] = LaneAccount(queue)
 
+    def add_lane(self, lane: LaneId, queue: Queue) -> None:
+        """Another lane of a queue."""
+        if lane in self.lanes:
+            return
+        first = self.lanes[queue.lane]
+        for other in self.lanes.values():  # what may come back to its kin may come to it
+            ways = [other.targets[kin.lane] for kin in first.kin if kin.lane in other.targets]
+            if ways:
+                other.targets[lane] = min(ways)
+        self.lanes[lane] = LaneAccount(queue, lane, first=first)
+
     def add_letter(self, letter: Letter) -> None:
         self.letters.append(letter)
         if letter.key:
-            self.by_key.setdefault((letter.lane, letter.key), []).append(letter)
+            self.by_key.setdefault((letter.queue, letter.key), []).append(letter)
+
+    def namesakes(self, letter: Letter) -> list[Letter]:
+        """Those with the same deduplication id, itself too."""
+        return self.by_key.get((letter.queue, letter.key), []) if letter.key else []
+
+    def is_maybe_twice(self, letter: Letter) -> bool:
+        return letter.is_spread and not self.lanes[letter.lane].is_fifo
 
     def reachable(self, letter: Letter) -> dict[int, int]:
         """Lanes where it may have been brought since it was seen last, and since when it may have been there."""
-        lane, since = (letter.place[0], letter.seen_at) if letter.place is not None else (letter.lane, letter.begun)
-        found = {int(lane): since}
-        todo = [int(lane)]
+        found: dict[int, int] = {}
+        if letter.place is None or self.is_maybe_twice(letter):
+            found = dict.fromkeys(letter.tried or (int(letter.lane),), letter.begun)
+        if letter.place is not None:
+            found.setdefault(int(letter.place[0]), letter.seen_at)
+        todo = list(found)
         while todo:
             lane = todo.pop()
             for target, since in self.lanes[lane].targets.items():
@@ -253,6 +308,13 @@ class Account:
         lanes = {letter.lane: 0, **self.reachable(letter)}  # its time to live travels with it
         lives = (self.lanes[lane].life(letter) for lane in lanes)
         return now - letter.begun >= min(lives)
+
+
+def name_of(request: Request) -> MessageName:
+    """Of the message that a send was answered with."""
+    answer = request.answer
+    assert isinstance(answer, Accepted)
+    return (answer.shard or request.shard, answer.epoch, answer.lsn)
 
 
 def lane_of(request: Request) -> int:

@@ -139,7 +139,7 @@ class Checkers:
             return
         for other in list(self.account.lanes.values()):  # back to where each message came from
             if command.lane in other.targets:
-                lane.targets.setdefault(other.queue.lane, now)
+                lane.targets.setdefault(other.lane, now)
 
     # Hosts
 

@@ -6,6 +6,8 @@ of other messages, let leases run out, vanish in the middle of a long poll, purg
 
 from typing import Any
 
+import msgspec
+
 from holdfast.core import receipt as receipts
 from holdfast.core.command import (
     CancelMove,
@@ -24,7 +26,7 @@ from holdfast.core.command import (
     Send,
     StartMove,
 )
-from holdfast.core.types import Receipt, Redrive
+from holdfast.core.types import LaneId, Receipt, Redrive
 from tests.sim.account import Account, Holding, Letter
 from tests.sim.deliveries import Meddling
 from tests.sim.host import Host
@@ -39,13 +41,17 @@ GROUPS = ("a", "b", "c", "d")
 class Client:
     """Asks one thing after the other, with a pause between."""
 
-    def __init__(self, name: str, host: Host, account: Account, queues: Queues, *, pause: int) -> None:
+    def __init__(
+        self, name: str, host: Host, account: Account, queues: Queues, *, pause: int, only: Queue | None = None
+    ) -> None:
+        """`only`: the queue that it uses. What others do is nothing to it; any other client waits for each in turn."""
         self.name = name
         self.world: World = host.world
         self.host = host
         self.account = account
         self.queues = queues
         self.pause = pause
+        self.only = only
         self.is_at_rest = False
         self.is_asleep = False
 
@@ -91,6 +97,7 @@ class Producer(Client):
         queue = world.rng.choice([each for each in self.queues.all if not each.is_gone])
         if queue.name in ("dead", "letters", "grave") and world.chance(0.8):
             queue = world.rng.choice((self.queues.plain, self.queues.simple, self.queues.fifo))
+        queue = self.only or queue
         for _ in range(count):
             key = self._key(queue)
             group = self._group(queue)
@@ -101,7 +108,7 @@ class Producer(Client):
     def told(self, request: Request, fate: str) -> None:
         letter: Letter = request.about
         if fate not in (ANSWERED, REFUSED) and letter.key and self.world.chance(0.7):
-            queue = self.queues.all[letter.lane - 1]
+            queue = self.queues.all[letter.queue - 1]
             name = letter.key.rpartition("/")[2]
             self.world.after(self.world.between(0, 200 * MS), self._send, queue, name, letter.group)
             return
@@ -156,13 +163,27 @@ class Producer(Client):
         self.ask(queue, send, about=letter)
 
 
+class Taken(msgspec.Struct, frozen=True):
+    """A message in the hands of a consumer."""
+
+    queue: Queue
+    lane: LaneId
+    delivered: Delivered
+    holding: Holding
+
+    def receipt(self) -> Receipt:
+        header = self.delivered.header
+        plain = Receipt(self.lane, header.seq, header.epoch, header.lsn, self.delivered.number)
+        return receipts.decode(receipts.encode(plain, RECEIPT_KEY), RECEIPT_KEY, lane=self.lane)
+
+
 class Consumer(Client):
     def __init__(self, *args: Any, vanish: int, **more: Any) -> None:
         super().__init__(*args, **more)
         self._vanish = vanish  # mean time between disappearances; 0: never
         self._attempts = 0
         self._asked: Request | None = None
-        self._last: tuple[Queue, Delivered, Holding] | None = None
+        self._last: Taken | None = None
         self._is_gone = False
 
     def start(self) -> None:
@@ -172,7 +193,7 @@ class Consumer(Client):
 
     def act(self) -> None:
         world = self.world
-        queue = world.rng.choice([each for each in self.queues.all if not each.is_gone])
+        queue = self.only or world.rng.choice([each for each in self.queues.all if not each.is_gone])
         self._receive(queue, f"{self.name}.{self._attempts}" if queue.is_fifo and world.chance(0.2) else "")
 
     def _receive(self, queue: Queue, attempt: str) -> None:
@@ -209,7 +230,7 @@ class Consumer(Client):
         world, queue, answer = self.world, request.about, request.answer
         if fate == ANSWERED and isinstance(answer, Delivery):
             for delivered in answer.messages:
-                self._handle(queue, delivered)
+                self._handle(queue, delivered, request.command.lane)
         elif fate not in (ANSWERED, REFUSED) and request.command.attempt_id and world.chance(0.7):
             self._receive(queue, request.command.attempt_id)
             return
@@ -217,50 +238,44 @@ class Consumer(Client):
 
     # What becomes of a message
 
-    def _handle(self, queue: Queue, delivered: Delivered) -> None:
-        holding = self.account.lanes[queue.lane].holdings.get(delivered.header.seq)
+    def _handle(self, queue: Queue, delivered: Delivered, lane: LaneId) -> None:
+        holding = self.account.lanes[lane].holdings.get(delivered.header.seq)
         if holding is None:
             return
+        message = Taken(queue, lane, delivered, holding)
         world = self.world
         draw = world.rng.random()
         if draw < 0.45:
-            self._later(40 * MS, self._delete, queue, delivered, holding)
+            self._later(40 * MS, self._delete, message)
         elif draw < 0.52:
-            self._later(6 * SECOND, self._delete, queue, delivered, holding)
+            self._later(6 * SECOND, self._delete, message)
         elif draw < 0.56:
             delay = world.gap(40 * MS)
             for gap in (0, world.rng.choice((300, 2 * SECOND))):  # twice, at once or later
-                world.after(delay + gap, self._delete, queue, delivered, holding)
+                world.after(delay + gap, self._delete, message)
         elif draw < 0.68:
-            self._later(SECOND, self._change, queue, delivered, holding)
-        elif draw < 0.72 and self._last is not None and self._last[0] is queue:
-            self._later(40 * MS, self._forge, queue, delivered, self._last)
-        self._last = (queue, delivered, holding)
+            self._later(SECOND, self._change, message)
+        elif draw < 0.72 and self._last is not None and self._last.lane == lane:
+            self._later(40 * MS, self._forge, message, self._last)
+        self._last = message
 
     def _later(self, mean: int, action: Any, *args: Any) -> None:
         self.world.after(self.world.gap(mean), action, *args)
 
-    def _delete(self, queue: Queue, delivered: Delivered, holding: Holding) -> None:
-        receipt = self._receipt(queue, delivered)
-        self.ask(queue, Delete(queue.lane, receipt), about=Meddling(holding))
+    def _delete(self, message: Taken) -> None:
+        self.ask(message.queue, Delete(message.lane, message.receipt()), about=Meddling(message.holding))
 
-    def _change(self, queue: Queue, delivered: Delivered, holding: Holding) -> None:
+    def _change(self, message: Taken) -> None:
         timeout_s = self.world.rng.choice((0, 1, 4, 10))
-        command = ChangeVisibility(queue.lane, self._receipt(queue, delivered), timeout_s)
-        self.ask(queue, command, about=Meddling(holding))
+        command = ChangeVisibility(message.lane, message.receipt(), timeout_s)
+        self.ask(message.queue, command, about=Meddling(message.holding))
 
-    def _forge(self, queue: Queue, delivered: Delivered, last: tuple[Queue, Delivered, Holding]) -> None:
+    def _forge(self, message: Taken, last: Taken) -> None:
         """The place of one message with the name of another: as if from a log that lost. It must delete nothing."""
-        _, other, holding = last
-        header = delivered.header
+        header, other = message.delivered.header, last.delivered
         if other.header.seq != header.seq:
-            receipt = Receipt(queue.lane, other.header.seq, header.epoch, header.lsn, other.number)
-            self.ask(queue, Delete(queue.lane, receipt), about=Meddling(holding, is_forged=True))
-
-    def _receipt(self, queue: Queue, delivered: Delivered) -> Receipt:
-        header = delivered.header
-        plain = Receipt(queue.lane, header.seq, header.epoch, header.lsn, delivered.number)
-        return receipts.decode(receipts.encode(plain, RECEIPT_KEY), RECEIPT_KEY, lane=queue.lane)
+            receipt = Receipt(message.lane, other.header.seq, header.epoch, header.lsn, other.number)
+            self.ask(message.queue, Delete(message.lane, receipt), about=Meddling(last.holding, is_forged=True))
 
 
 class Admin(Client):
@@ -308,7 +323,9 @@ class Admin(Client):
         self.ask(queue, queue.configure())
 
     def _purge(self) -> None:
-        names = [each for each in self.queues.all if each.name in ("simple", "fifo", "fair", "content")]
+        names = [
+            each for each in self.queues.all if each.name in ("simple", "fifo", "fair", "content", "wide", "keyed")
+        ]
         queue = self.world.rng.choice(names)
         self.ask(queue, Purge(queue.lane, queue.name))
 

@@ -5,7 +5,8 @@ Everything that was acknowledged and that nothing accounts for must come out whe
 
 from holdfast.core.command import Accepted, Delivery
 from holdfast.core.errors import HoldfastError
-from tests.sim.account import Account, LaneAccount, Letter, lane_of
+from holdfast.core.types import LaneId
+from tests.sim.account import Account, LaneAccount, Letter, lane_of, name_of
 from tests.sim.request import ANSWERED, UNKNOWN, Request
 from tests.sim.tally import Tally
 from tests.sim.world import World
@@ -23,9 +24,13 @@ class Custody:
     def send_begun(self, request: Request) -> None:
         letter: Letter = request.about
         letter.tries += 1
+        letter.lane = LaneId(lane_of(request))
+        if letter.lane not in letter.tried:
+            letter.tried = (*letter.tried, letter.lane)
         if letter.begun:  # asked again
             letter.own_begun = min(letter.own_begun, request.own_begun)
-            letter.reign = letter.reign if letter.reign == request.reign else SEVERAL
+            is_same = letter.reign == request.reign and not letter.is_spread
+            letter.reign = letter.reign if is_same else SEVERAL
             return
         letter.begun, letter.own_begun = request.begun, request.own_begun
         letter.reign = request.reign
@@ -36,17 +41,17 @@ class Custody:
             letter.ended = request.ended
         if isinstance(request.answer, Accepted):
             lane = self._account.lanes[letter.lane]
-            if letter.is_acked and lane.is_async:
+            if letter.is_acked and (lane.is_async or self._account.is_maybe_twice(letter)):
                 return
             is_same = letter.seq == request.answer.seq
             # A send that is taken for a duplicate of another writes nothing. A purge forgets by what it was recognised,
             # so a try that comes later still becomes a message.
-            if letter.is_acked and (is_same or not lane.is_maybe_cleared_since(letter.begun)):
+            if letter.is_acked and (is_same or not lane.is_queue_maybe_cleared_since(letter.begun)):
                 text = f"{lane.queue.name}: letter {letter.number} is #{letter.seq}, and #{request.answer.seq}"
                 self._tally.check("I12", is_same, text)
                 return
-            letter.is_acked, letter.seq = True, request.answer.seq
-            sharing = lane.acked.setdefault(letter.seq, [])
+            letter.is_acked, letter.seq, letter.name = True, request.answer.seq, name_of(request)
+            sharing = lane.acked.setdefault(letter.name, [])
             sharing.append(letter)
             if len(sharing) == 1 and not letter.is_received:
                 lane.unseen[letter.number] = letter
@@ -79,17 +84,18 @@ class Custody:
         return letters
 
     def _check_way(self, letter: Letter, lane: LaneAccount, seq: int, request: Request) -> None:
-        place = (lane.queue.lane, seq)
+        place = (int(lane.lane), seq)
         is_known = letter.place == place
-        is_way = is_known or lane.queue.lane in self._account.reachable(letter)
+        is_way = is_known or lane.lane in self._account.reachable(letter)
         self._tally.check("I2", is_way, f"letter {letter.number} cannot have come to {lane.queue.name}")
         left = letter.left.get(place)
-        is_double = left is not None and request.begun > left
+        is_twice = self._account.is_maybe_twice(letter)
+        is_double = left is not None and request.begun > left and not is_twice
         if is_double and not lane.is_lasting and self._is_stale(request, left or 0):
             self._account.reigns.excuse("handed out by a deposed primary")
             return
         self._tally.check("I2", not is_double, f"letter {letter.number} is at {place} and at {letter.place}")
-        if not is_known and left is None:
+        if not is_known and (left is None or is_twice):
             if letter.place is not None:
                 letter.left[letter.place] = request.ended
             letter.place = place
@@ -112,7 +118,9 @@ class Custody:
         """I1, when everything has been drained."""
         missing_once: dict[int, int] = {}
         for lane in self._account.lanes.values():
-            for seq, letters in sorted(lane.acked.items()):
+            if lane.first is not lane:
+                continue
+            for letters in lane.acked.values():
                 if lane.is_async:
                     self.lost_async += [letter for letter in letters if not self._is_accounted([letter])]
                 elif self._is_accounted(letters):
@@ -120,7 +128,7 @@ class Custody:
                 elif lane.is_once:
                     missing_once[lane.queue.lane] = missing_once.get(lane.queue.lane, 0) + 1
                 else:
-                    self._tally.check("I1", False, self._story(lane, seq, letters))
+                    self._tally.check("I1", False, self._story(lane, letters))
         for lane_id, count in missing_once.items():
             lane = self._account.lanes[lane_id]
             text = f"{count} messages of {lane.queue.name} are gone; unknown receives took {lane.unknown_count} at most"
@@ -128,8 +136,7 @@ class Custody:
 
     def _is_accounted(self, letters: list[Letter]) -> bool:
         """Any of those that share the acknowledged place: which one was first may be unknown."""
-        first = letters[0]
-        same = [each for each in self._account.by_key.get((first.lane, first.key), ()) if not each.is_acked]
+        same = [each for each in self._account.namesakes(letters[0]) if not each.is_acked]
         return any(self._has_excuse(letter) for letter in [*letters, *same])
 
     def _has_excuse(self, letter: Letter) -> bool:
@@ -140,12 +147,12 @@ class Custody:
             return True
         return account.is_maybe_cleared(letter) or account.is_maybe_over(letter, self._world.now)
 
-    def _story(self, lane: LaneAccount, seq: int, letters: list[Letter]) -> str:
+    def _story(self, lane: LaneAccount, letters: list[Letter]) -> str:
         numbers = [letter.number for letter in letters]
         letter = letters[0]
         return (
-            f"{lane.queue.name} #{seq} (letters {numbers}) was acknowledged at {letter.ended} and is gone; "
-            f"last seen at {letter.place}, received: {letter.is_received}"
+            f"{lane.queue.name} #{letter.seq} of lane {letter.lane} (letters {numbers}) was acknowledged at "
+            f"{letter.ended} and is gone; last seen at {letter.place}, received: {letter.is_received}"
         )
 
 

@@ -4,7 +4,7 @@ from typing import Protocol
 
 from holdfast.core.command import Count, Delete, Delivery, Receive
 from holdfast.core.errors import QueueDoesNotExist
-from holdfast.core.types import Counts, Receipt
+from holdfast.core.types import Counts, LaneId, Receipt
 from tests.sim.account import Account
 from tests.sim.deliveries import Meddling
 from tests.sim.queues import Queue, Queues
@@ -71,8 +71,8 @@ class Drain:
         elif not request.is_done:
             again = Request(self, request.shard, command, about=request.about)
             self.world.after(100 * MS, self.host.request, again)
-        elif isinstance(answer, Delivery):
-            self._received(answer)
+        elif isinstance(answer, Delivery) and isinstance(command, Receive):
+            self._received(answer, command.lane)
         elif isinstance(command, Delete):
             self._deleting -= 1
             if not self._deleting:
@@ -83,18 +83,18 @@ class Drain:
             self._todo.pop(0)
             self._next()
 
-    def _received(self, delivery: Delivery) -> None:
+    def _received(self, delivery: Delivery, lane_id: LaneId) -> None:
         queue = self._todo[0]
         if not delivery.messages:
             self._ask(queue, Count(queue.lane))
             return
         self.drained += len(delivery.messages)
-        lane = self.account.lanes[queue.lane]
+        lane = self.account.lanes[lane_id]
         if lane.is_once:
             self._next()
             return
         self._deleting = len(delivery.messages)
         for each in delivery.messages:
             header = each.header
-            receipt = Receipt(queue.lane, header.seq, header.epoch, header.lsn, each.number)
-            self._ask(queue, Delete(queue.lane, receipt), Meddling(lane.holdings[header.seq]))
+            receipt = Receipt(lane_id, header.seq, header.epoch, header.lsn, each.number)
+            self._ask(queue, Delete(lane_id, receipt), Meddling(lane.holdings[header.seq]))

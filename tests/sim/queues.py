@@ -1,4 +1,4 @@
-"""The queues of a run. A queue has one lane here; both shards have some, so that dead letters travel between them."""
+"""The queues of a run, each with its first lane. Both shards have some, so that dead letters travel between them."""
 
 from random import Random
 
@@ -20,6 +20,7 @@ class Queue:
         self.lane = LaneId(lane)
         self.config = config
         self.is_gone = False
+        self.is_spread = False  # it gets other lanes, and `lane` is the first that it had
 
     @property
     def address(self) -> Address:
@@ -104,6 +105,16 @@ class Queues:
     def _swift(self) -> None:
         """Of a cluster only: acknowledged by the primary's disk; a fail-over may lose the last of it."""
         self._add("swift", TWO, is_async=True)
+
+    def _wide(self) -> None:
+        """Of a cluster only: lanes come and go, and any of them may get a message."""
+        redrive = self._redrive(self.dead) if self._rng.random() < 0.5 else None
+        self._add("wide", ONE, is_strict=False, redrive=redrive).is_spread = True
+
+    def _keyed(self) -> None:
+        """Of a cluster only: lanes are split and merged, and a group has one of them."""
+        redrive = self._redrive(self.letters) if self.letters is not None else None
+        self._add("keyed", TWO, kind=Kind.FIFO, deduplication_per_group=True, redrive=redrive).is_spread = True
 
     def _grave(self) -> None:
         grave = self.new_grave()

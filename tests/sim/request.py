@@ -29,6 +29,7 @@ class Request:
         "contents",
         "ended",
         "fate",
+        "host",
         "number",
         "own_begun",
         "own_ended",
@@ -47,7 +48,8 @@ class Request:
         self.fate = OPEN
         self.begun = self.ended = 0
         self.own_begun = self.own_ended = 0
-        self.reign = 0  # of several hosts: which of the shard's primaries took it
+        self.reign = 0  # of several hosts: which of the shard's primaries took it …
+        self.host = ""  # … and where
         self.answer: Answer | HoldfastError | None = None
         self.contents: list[tuple[bytes, bytes]] = []  # of a delivery: content and MessageId of each message
 

@@ -257,9 +257,13 @@ class Runner:
         if due:
             self._is_handing = True
             wanted = [(each.entry.lane, each.entry.header.at) for each in due]
-            self.process.run(self.shard, self._messages(wanted), lambda messages: self._depart(due, messages))
+            self.process.run(self.shard, self._departing(wanted), lambda messages: self._depart(due, messages))
 
-    def _depart(self, due: list[Outgoing], messages: list[Message]) -> None:
+    def _departing(self, wanted: list[tuple[LaneId, Lsn]]) -> Work[list[Message] | None]:
+        return self._messages(wanted)
+
+    def _depart(self, due: list[Outgoing], messages: list[Message] | None) -> None:
+        assert messages is not None, "a host stops that cannot read them"
         self._is_handing = False
         world, plan = self.world, self.host.plan
         delay = world.between(100, 2 * MS)

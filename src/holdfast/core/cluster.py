@@ -109,6 +109,7 @@ class LossRecord(msgspec.Struct, frozen=True):
 
 
 MANAGER_KEY = "manager"
+CLUSTER_KEY = "cluster"  # its name: whose store this is
 
 
 def succeed(

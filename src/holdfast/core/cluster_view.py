@@ -4,13 +4,14 @@ Laws
 - For each key the newest wins: an event or an answer older than what is known changes nothing.
 - A snapshot replaces everything. One of a lower revision than was ever seen may have been overtaken by other answers:
   it is asked for again. If the second is as old, the store was restored from a backup: the view is frozen, and whoever
-  decides from it changes nothing until an operator has looked.
+  decides from it changes nothing until an operator has looked. So does a snapshot of another cluster's store.
 """
 
 from collections.abc import Callable
 from typing import Any
 
 from holdfast.core.cluster import (
+    CLUSTER_KEY,
     MANAGER_KEY,
     Assignment,
     DiskId,
@@ -36,8 +37,13 @@ def _shard_id(name: str) -> ShardId:
     return ShardId(int(name))
 
 
+def _cluster_of(snapshot: Snapshot) -> bytes:
+    return next((record.value for record in snapshot.records if record.key == CLUSTER_KEY), b"")
+
+
 class ClusterView:
-    def __init__(self, seen_revision: int = 0) -> None:
+    def __init__(self, seen_revision: int = 0, *, cluster: str = "") -> None:
+        self._cluster = cluster.encode()  # empty: whichever
         self.revision = seen_revision  # the highest ever seen
         self.is_loaded = False
         self.is_frozen = False
@@ -64,10 +70,11 @@ class ClusterView:
     def load(self, snapshot: Snapshot) -> bool:
         """False: it is too old, and another one is needed."""
         is_old = snapshot.revision < self.revision
-        self.is_frozen = self.is_frozen or (is_old and self._is_doubted)
+        is_foreign = bool(self._cluster) and self._cluster != _cluster_of(snapshot)
+        self.is_frozen = self.is_frozen or is_foreign or (is_old and self._is_doubted)
         self._is_doubted = is_old
-        self.is_loaded = not is_old
-        if is_old:
+        self.is_loaded = not (is_old or is_foreign)
+        if not self.is_loaded:
             return self.is_frozen
         self._clear()
         for record in snapshot.records:

@@ -14,6 +14,8 @@ Laws
 - A new id means an empty disk: what lies on it belongs to somebody who is gone. It is set aside unread, durably, before
   the disk has its new id: otherwise the next start would take it for its own.
 - A store that is younger than what this disk has seen was restored from a backup: nobody enrols, an operator decides.
+- A store says whose it is: the first host that enrols writes the name of its cluster. Nobody enrols at a store of
+  another cluster, nor does a disk that is of a cluster make an empty store that cluster's.
 """
 
 import struct
@@ -23,7 +25,17 @@ from typing import Any, Final, TypeVar
 import google_crc32c
 import msgspec
 
-from holdfast.core.cluster import DiskId, DiskRecord, HostId, Life, decode_disk, disk_key, encode, host_key
+from holdfast.core.cluster import (
+    CLUSTER_KEY,
+    DiskId,
+    DiskRecord,
+    HostId,
+    Life,
+    decode_disk,
+    disk_key,
+    encode,
+    host_key,
+)
 from holdfast.core.coordination import Fetch, Fetched, Outcome, Transact
 from holdfast.core.errors import CorruptLog
 from holdfast.core.files import FileOp, List, Read, Work, replace
@@ -49,6 +61,10 @@ Talk = Generator[Step, Any, Result]
 
 class StoreRestored(Exception):
     """The store knows less than this disk has seen of it."""
+
+
+class ForeignStore(Exception):
+    """The store is not that of this host's cluster."""
 
 
 class Identity(msgspec.Struct, frozen=True):
@@ -89,6 +105,7 @@ def enrol(host: HostId, *, cluster: str, fresh: DiskId) -> Enrolling:
     if held is not None and held.cluster != cluster:
         raise CorruptLog(f"this disk belongs to the cluster {held.cluster!r}, not to {cluster!r}")
     desk = _Desk(held.revision if held is not None else 0)
+    yield from desk.meet(cluster, is_member=held is not None)
     if held is not None and held.host == host:
         raised = yield from desk.raise_boot(held)
         if raised is not None:
@@ -114,9 +131,18 @@ class _Desk:
         self.revision = revision  # the highest ever seen
         self._tokens = 0
 
+    def meet(self, cluster: str, *, is_member: bool) -> Talk[None]:
+        """Is this the store of the cluster? An empty one becomes that, unless this host has been in the cluster."""
+        while (record := (yield from self._fetch(CLUSTER_KEY))) is None:
+            if is_member:
+                raise ForeignStore(f"the store is empty, and this disk belongs to the cluster {cluster!r}")
+            yield from self._transact(Check(CLUSTER_KEY, 0), Put(CLUSTER_KEY, cluster.encode()))
+        if record.value != cluster.encode():
+            raise ForeignStore(f"the store is of the cluster {record.value.decode()!r}, and this host of {cluster!r}")
+
     def register(self, host: HostId, fresh: DiskId) -> Talk[Record]:
         """The record of the new disk, whoever's transaction made it: nobody else knows its name."""
-        while (record := (yield from self._fetch(fresh))) is None:
+        while (record := (yield from self._fetch(disk_key(fresh)))) is None:
             empty = DiskRecord(host, Life(0), last_boot=0, pending_boot=0)
             yield from self._put(fresh, empty, revision=0, and_then=(Delete(host_key(host)),))
         return record
@@ -124,7 +150,7 @@ class _Desk:
     def raise_boot(self, held: Identity) -> Talk[Identity | None]:
         """The identity of this start, durable here and in the store. None: not the disk that the store knows."""
         while True:
-            record = yield from self._fetch(held.disk)
+            record = yield from self._fetch(disk_key(held.disk))
             found = decode_disk(record.value) if record is not None else None
             if record is None or found is None or not _is_known(held, record, found):
                 return None
@@ -138,7 +164,7 @@ class _Desk:
 
     def _conclude(self, raised: Identity) -> Talk[Identity | None]:
         while True:
-            record = yield from self._fetch(raised.disk)
+            record = yield from self._fetch(disk_key(raised.disk))
             found = decode_disk(record.value) if record is not None else None
             if record is None or found is None or found.pending_boot != raised.boot:
                 return None
@@ -147,9 +173,9 @@ class _Desk:
             last = DiskRecord(raised.host, raised.life, last_boot=raised.boot, pending_boot=raised.boot)
             yield from self._put(raised.disk, last, revision=record.revision)
 
-    def _fetch(self, disk: DiskId) -> Talk[Record | None]:
+    def _fetch(self, key: str) -> Talk[Record | None]:
         self._tokens += 1
-        fetched: Fetched = yield Fetch(self._tokens, disk_key(disk))
+        fetched: Fetched = yield Fetch(self._tokens, key)
         if fetched.revision < self.revision:
             raise StoreRestored(f"the store is at revision {fetched.revision} and was at {self.revision} before")
         self.revision = fetched.revision
@@ -158,10 +184,12 @@ class _Desk:
     def _put(
         self, disk: DiskId, record: DiskRecord, *, revision: int, and_then: tuple[Delete, ...] = ()
     ) -> Talk[Outcome]:
-        self._tokens += 1
         key = disk_key(disk)
-        writes: tuple[Put | Delete, ...] = (Put(key, encode(record)), *and_then)
-        outcome: Outcome = yield Transact(self._tokens, Transaction((Check(key, revision),), writes))
+        return (yield from self._transact(Check(key, revision), Put(key, encode(record)), *and_then))
+
+    def _transact(self, check: Check, *writes: Put | Delete) -> Talk[Outcome]:
+        self._tokens += 1
+        outcome: Outcome = yield Transact(self._tokens, Transaction((check,), writes))
         return outcome
 
 

@@ -185,6 +185,7 @@ class Listeners:
         else:
             poll.tries += 1
             poll.detours = 0
+            self._unlisten(poll, now)  # or a report would send it to ask while it waits to ask
             self._pausing[poll] = None
             end = poll.patience if is_over else poll.until
             self._calls.alarm(min(Instant(now + self._calls.backoff(poll.tries)), end), poll)

@@ -99,9 +99,11 @@ class Output(msgspec.Struct, frozen=True):
 
 
 class Manager:
-    def __init__(self, host: HostId, boot: int, *, settings: Settings, now: int, seen_revision: int = 0) -> None:
+    def __init__(
+        self, host: HostId, boot: int, *, settings: Settings, now: int, seen_revision: int = 0, cluster: str = ""
+    ) -> None:
         self.host = host
-        self.view = ClusterView(seen_revision)
+        self.view = ClusterView(seen_revision, cluster=cluster)
         self.hearing = Hearing()
         self._desk = Desk()
         self.office = Office(host, boot, view=self.view, hearing=self.hearing, desk=self._desk)

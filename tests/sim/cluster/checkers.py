@@ -9,13 +9,25 @@ them asks the code under test.
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from holdfast.core.cluster import HostId, Life, Member, ShardRecord, ShardState, decode_disk, decode_shard
+from holdfast.core.catalogue import named_by
+from holdfast.core.cluster import (
+    DiskId,
+    HostId,
+    Life,
+    Member,
+    ShardRecord,
+    ShardState,
+    decode_disk,
+    decode_shard,
+    disk_key,
+)
 from holdfast.core.command import Accepted, Delivery, Receive, Send
 from holdfast.core.enrolment import Identity
 from holdfast.core.errors import CorruptLog
 from holdfast.core.files import Sync
 from holdfast.core.promise import decode_promise
 from holdfast.core.store import Event, Record
+from holdfast.core.table import LAYOUTS, layout_of
 from holdfast.core.types import ShardId
 from tests.sim.account import Account
 from tests.sim.checkers import Checkers
@@ -60,11 +72,13 @@ class ClusterCheckers(Checkers):
         answer, command = request.answer, request.command
         if isinstance(answer, Accepted) and isinstance(command, Send):
             is_async = self._is_async(command.lane)
-            self._acknowledged(request.shard, (answer.epoch, answer.lsn), is_async=is_async)
+            self._acknowledged(answer.shard or request.shard, (answer.epoch, answer.lsn), is_async=is_async)
             if is_async:
                 self._losses.acknowledged(request, answer.epoch, answer.lsn)
         elif isinstance(answer, Delivery) and isinstance(command, Receive):
             enough = 1 if self._is_async(command.lane) else self.cluster.min_members
+            if answer.messages:
+                self.replicas.handed_out(request)
             for each in answer.messages:
                 place = (each.header.epoch, each.header.lsn)
                 self._check_held("I7", request.shard, place, what="handed out", enough=enough)
@@ -115,6 +129,9 @@ class ClusterCheckers(Checkers):
             or self._ever_held(self.cluster.node(member.host), shard, place)
             for member in members
         )
+
+    def members_of(self, shard: int, epoch: int) -> tuple[Member, ...]:
+        return self._members.get((shard, epoch), ())
 
     def sealed_at(self, shard: int, epoch: int) -> int | None:
         return self._seals_at.get((shard, epoch))
@@ -195,6 +212,10 @@ class ClusterCheckers(Checkers):
                     self._members[int(name), new.epoch] = new.members
                 if old is not None:
                     self._reconfigured(int(name), decode_shard(old.value), new)
+            elif event.key.startswith(LAYOUTS) and event.record is not None:
+                queue = self.account.lanes[int(named_by(event.key).name)].queue
+                for row in layout_of(event.record).lanes:
+                    self.account.add_lane(row.lane, queue)
 
     def _reconfigured(self, shard: int, old: ShardRecord, new: ShardRecord) -> None:
         where = f"shard {shard}: from {_say(old)} to {_say(new)}"
@@ -230,13 +251,15 @@ class ClusterCheckers(Checkers):
         self.tally.check("I7", furthest <= end, text)
 
     def _check_joined(self, member: Member, where: str) -> None:
-        """The store's own books: that life is the one this host is registered with now."""
-        records = self.cluster.store.state.range("disks/").records
-        lives = [
-            decode_disk(each.value).life or each.created
-            for each in records
-            if decode_disk(each.value).host == member.host
-        ]
+        """The store's own books: that life is the one this host is registered with now. A disk that was registered
+        late, for a start that had died with its name, is nobody's."""
+        node = self.cluster.node(member.host)
+        newest = disk_key(DiskId(f"{node.name}.{node.disks}"))
+        lives = []
+        for record in self.cluster.store.state.range("disks/").records:
+            disk = decode_disk(record.value)
+            if disk.host == member.host and (disk.pending_boot or record.key == newest):
+                lives.append(disk.life or record.created)
         is_current = bool(lives) and member.life == max(lives)
         self.tally.check(
             "I14", is_current, f"{where}: {member} joins, the host's disk has life {max(lives, default=0)}"

@@ -2,6 +2,7 @@
 
 from typing import Any, Final
 
+from holdfast.core.catalogue import LAST_LANE, QueueRow, put_row
 from holdfast.core.cluster import (
     Assignment,
     HostId,
@@ -16,22 +17,25 @@ from holdfast.core.cluster import (
     shard_key,
 )
 from holdfast.core.store import Check, Put, Transaction
-from holdfast.core.types import ShardId
+from holdfast.core.table import LaneRow, Layout, Model, put_layout
+from holdfast.core.types import ShardId, WallMs
 from tests.sim.account import Account
 from tests.sim.cipher import SealBook
 from tests.sim.cluster.checkers import ClusterCheckers
-from tests.sim.cluster.frontend import Frontend
+from tests.sim.cluster.frontend import Frontend, name_of
+from tests.sim.cluster.lanes import Lanes
 from tests.sim.cluster.node import Node, NodeProcess
 from tests.sim.cluster.plan import ClusterPlan
 from tests.sim.cluster.store import STORE, Store
 from tests.sim.cluster.wire import Wire
-from tests.sim.queues import ONE, TWO
+from tests.sim.queues import ONE, TWO, Queue
 from tests.sim.request import Request
 from tests.sim.world import MS, SECOND, World
 
 SHARDS: Final = (ShardId(ONE), ShardId(TWO))
 MEMBERS: Final = 3  # that the manager wants of each shard
 MEMBERS_MIN: Final = 2
+LANES_BEFORE: Final = 1000  # lane ids above it are given out by the store, those below are the first of their queues
 
 
 class Cluster:
@@ -51,7 +55,8 @@ class Cluster:
         self.nodes = [Node(f"h{number}", self) for number in range(1, plan.hosts + 1)]
         self._by_name = {node.name: node for node in self.nodes}
         self.frontends = [Frontend(f"f{number}", self) for number in range(1, plan.frontends + 1)]
-        self.asked_by: dict[Request, Frontend] = {}
+        self.asked_by: dict[Request, Frontend | Lanes] = {}
+        self.spread: list[Queue] = []  # queues whose lanes come and go
         self.crashed_at: dict[int, int] = {}  # shard -> when its primary crashed, until somebody acknowledges again
         self.gaps: list[int] = []  # from such a crash to the first acknowledged send
         self.is_healed = False
@@ -125,6 +130,16 @@ class Cluster:
                 Put(assignment_key(shard), encode(Assignment(tuple(chosen)))),
             )
             self.store.apply("transact", (Transaction((Check(shard_key(shard), 0),), writes),))
+
+    def add_spread(self, queue: Queue) -> None:
+        """The store knows the queue, and the managers look after its lanes."""
+        self.spread.append(queue)
+        name = name_of(queue.lane)
+        row = QueueRow(name, queue.lane, queue.shard, {}, {}, WallMs(0), WallMs(0))
+        model = Model.PRIMARY if queue.is_fifo else Model.INDEPENDENT
+        layout = Layout((LaneRow(queue.lane, queue.shard),), model)
+        writes = (put_row(row), put_layout(name, layout), Put(LAST_LANE, b"%d" % LANES_BEFORE))
+        self.store.apply("transact", (Transaction((), writes),))
 
     def _life(self, name: HostId) -> Life:
         identity = self.node(name).identity

@@ -43,6 +43,7 @@ class ClusterFaults:
             (plan.isolate_s, self._isolate),
             (plan.one_way_s, self._one_way),
             (plan.estrange_s, self._estrange),
+            (plan.maroon_s, self._maroon),
             (plan.split_s, self._split),
             (plan.flicker_s, self._flicker),
             (plan.store_away_s, self._store_away),
@@ -171,6 +172,16 @@ class ClusterFaults:
             others = [str(node.name) for node in self._cluster.nodes if node.name != record.primary]
             others += [STORE] if self._world.chance(0.5) else []
             self._cluster.wire.cut_for(between([record.primary], others), self._world.between(300 * MS, 6 * SECOND))
+
+    def _maroon(self) -> None:
+        """A primary and a front-end on an island: those who ask there do not hear that somebody else leads."""
+        record = self._cluster.record(self._world.rng.choice(self._cluster.shards))
+        if record is not None:
+            front = self._world.rng.choice(self._cluster.frontends).name
+            self._world.fault("primary and front-end cut off", f"{record.primary} {front}")
+            island = [str(record.primary), front]
+            others = [name for name in self._cluster.everybody if name not in island]
+            self._cluster.wire.cut_for(between(island, others), self._world.between(SECOND, 5 * SECOND))
 
     def _split(self) -> None:
         names = [str(node.name) for node in self._cluster.nodes]

@@ -21,7 +21,7 @@ from holdfast.core.types import ShardId
 from tests.sim.clients import Admin, Client, Consumer, Producer
 from tests.sim.cluster.doze import doze
 from tests.sim.cluster.faults import ClusterFaults
-from tests.sim.cluster.plan import ClusterPlan, _faults, _store, _weather
+from tests.sim.cluster.plan import CLUSTERED, ClusterPlan, _faults, _store, _weather
 from tests.sim.cluster.run import RECOVERY, ClusterSimulation
 from tests.sim.cluster.seat import Seat
 from tests.sim.plan import OPTIONAL, _limits, shrunk
@@ -211,7 +211,8 @@ def draw_day(seed: int) -> ClusterPlan:
         segment_bytes=rng.choice((32_768, 49_152, 65_536)),
         limits={**_limits(rng), "DEDUP_WINDOW": 300 * SECOND},
         snapshot_every=rng.choice((1, 2, 4)),
-        has=tuple(name for name in (*OPTIONAL, "swift") if rng.random() < 0.5),
+        has=tuple(name for name in (*OPTIONAL, *CLUSTERED) if rng.random() < 0.5),
+        wishes=0.15,
         lives=(0, 1_800),
         retentions=(900, 7_200, 36_000),
     )

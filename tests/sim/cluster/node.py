@@ -9,15 +9,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.core.cluster import DiskId, HostId
 from holdfast.core.cluster_view import ClusterView
-from holdfast.core.command import Arrive, Handover, Settle
+from holdfast.core.command import Arrive, ArriveReply, Handover
 from holdfast.core.coordination import Fetch, Fetched, Transact
-from holdfast.core.enrolment import Enrolled, Identity, SetAside, StoreRestored, enrol
+from holdfast.core.enrolment import Enrolled, ForeignStore, Identity, SetAside, StoreRestored, enrol
 from holdfast.core.errors import CorruptLog
 from holdfast.core.files import FileOp, Sync, SyncDir
 from holdfast.core.heartbeat import Heartbeat, ShardReport
+from holdfast.core.redirect import settle
 from holdfast.core.replica_message import Message
 from holdfast.core.types import ShardId
 from tests.sim.clock import BootClock
+from tests.sim.cluster.lanes import Lanes
 from tests.sim.cluster.plan import ClusterPlan
 from tests.sim.cluster.seat import Seat
 from tests.sim.cluster.steward import Steward
@@ -95,7 +97,8 @@ class Node(Host):
 
     def roll_back(self) -> None:
         """An old copy of the disk comes back. If nothing was done since, it is as good as the disk."""
-        enrolments, copy = self.world.rng.choice(self.copies)
+        used = [each for each in self.copies if each[0]] or self.copies  # an empty one is as good as a new disk
+        enrolments, copy = self.world.rng.choice(used)
         old = self.disk
         self.replace_disk(copy.copy())
         if enrolments == self.enrolments:
@@ -131,8 +134,8 @@ class Node(Host):
             self.tell(request, REFUSED)
 
     def tell(self, request: Request, fate: str) -> None:
-        frontend = self.cluster.asked_by[request]
-        self.cluster.wire.stream(self.name, frontend.name, frontend.replied, request, fate)
+        asker = self.cluster.asked_by[request]
+        self.cluster.wire.stream(self.name, asker.name, asker.replied, request, fate)
 
     def hear(self, action: str, *args: Any) -> None:
         """From another host, for the process that runs now."""
@@ -151,6 +154,7 @@ class NodeProcess(Process):
         self.identity: Identity | None = None
         self.seats: dict[ShardId, Seat] = {}
         self.steward: Steward | None = None
+        self.lanes = Lanes(self)
 
     def make_runners(self) -> dict[ShardId, Any]:
         return {}
@@ -170,7 +174,11 @@ class NodeProcess(Process):
         except StopIteration as end:
             self._enrolled(end.value)
             return
-        except (StoreRestored, CorruptLog) as problem:  # of a store with another id, or younger than what was seen
+        except (
+            StoreRestored,
+            ForeignStore,
+            CorruptLog,
+        ) as problem:  # of a store with another id, or younger than what was seen
             if not self.cluster.store.restores:
                 raise
             self.world.note(f"{self.node.name} {problem}")
@@ -217,6 +225,7 @@ class NodeProcess(Process):
         for seat in self.seats.values():
             seat.recover()
         self.steward.start()
+        self.lanes.start()
 
     # What others tell
 
@@ -237,10 +246,14 @@ class NodeProcess(Process):
         if seat is not None and seat.is_ready:
             seat.tell(Arrive(handover), Settling(source))
 
-    def hear_settle(self, shard: ShardId, settle: Settle) -> None:
+    def hear_settle(self, shard: ShardId, reply: ArriveReply) -> None:
+        """What became of a message that left. Where its target was split or merged, it follows the heirs."""
         seat = self.seats.get(shard)
-        if seat is not None and seat.is_ready:
-            seat.tell(settle, None)
+        outbox = seat.primary.shard.outboxes.get(reply.target) if seat is not None and seat.is_ready else None
+        entry = outbox.entries.get(reply.number) if outbox is not None else None
+        told = settle(self.lanes.table, entry, reply) if entry is not None else None
+        if seat is not None and told is not None:
+            seat.tell(told, None)
 
     @property
     def view(self) -> ClusterView | None:

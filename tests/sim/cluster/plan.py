@@ -14,6 +14,7 @@ from tests.sim.plan import OPTIONAL, Plan, _limits
 from tests.sim.world import MS, SECOND
 
 HOSTS_MIN, HOSTS_MAX = 3, 7
+CLUSTERED: Final = ("swift", "wide", "keyed")  # queues that only clusters have; a split needs the store, so it is last
 
 
 class ClusterPlan(Plan, frozen=True, kw_only=True):
@@ -30,12 +31,14 @@ class ClusterPlan(Plan, frozen=True, kw_only=True):
     isolate_s: float = 0  # one host from everybody
     one_way_s: float = 0  # one host, one direction
     estrange_s: float = 0  # a primary from all other hosts, and not from front-ends
+    maroon_s: float = 0  # a primary and a front-end from everybody else
     split_s: float = 0  # the hosts in two parts
     flicker_s: float = 0  # one link, shortly
     store_away_s: float = 0
     store_slow_s: float = 0
     store_cut_s: float = 0  # between one host and the store
     restore_s: float = 0  # the store is saved, or comes back as it was then
+    wishes: float = 0  # probability that somebody wants other lanes, for each look at a queue
 
     @property
     def is_only_store(self) -> bool:
@@ -62,16 +65,18 @@ def draw(seed: int) -> ClusterPlan:
         segment_bytes=rng.choice((32_768, 49_152, 65_536)),
         limits=_lasting(_limits(rng)),
         snapshot_every=rng.choice((1, 2, 4)),
-        has=tuple(name for name in (*OPTIONAL, "swift") if rng.random() < 0.4),
+        has=tuple(name for name in (*OPTIONAL, *CLUSTERED[: 2 if is_only_store else None]) if rng.random() < 0.4),
         weather=Weather() if is_only_store else _weather(rng),
         store=_store(rng),
+        wishes=rng.choice((0.1, 0.3)),
         **({"store_away_s": 4.0, "store_slow_s": 6.0} if is_only_store else _faults(rng)),
     )
 
 
 def _lasting(limits: dict[str, int]) -> dict[str, int]:
-    """A front-end asks again for six seconds; a shorter window would forget what the first try was taken for."""
-    return {**limits, "DEDUP_WINDOW": max(limits["DEDUP_WINDOW"], 8 * SECOND)}
+    """A front-end asks again for ten seconds; a shorter window would forget what the first try was taken for."""
+    short = {"DEDUP_WINDOW": max(limits["DEDUP_WINDOW"], 15 * SECOND), "REQUEST_WINDOW": 20 * SECOND}
+    return {**limits, **short, "BEQUEST_ENTRIES": 5}
 
 
 def _weather(rng: Random) -> Weather:
@@ -113,6 +118,7 @@ EVENTS: Final[dict[str, tuple[float, ...]]] = {  # mean time between them in sec
     "isolate_s": (6, 15),
     "one_way_s": (6, 15),
     "estrange_s": (3, 8),
+    "maroon_s": (3, 8),
     "split_s": (8, 20),
     "flicker_s": (1, 4),
     "store_away_s": (10, 20),
@@ -143,11 +149,13 @@ def _faults(rng: Random) -> dict[str, Any]:
 
 
 ROUGH: Final[tuple[dict[str, float], ...]] = (
+    {"maroon_s": 4},
+    {"roll_back_s": 1, "kill_s": 2},
     {"estrange_s": 2, "power_s": 6, "store_cut_s": 6},
     {"kill_s": 2.5, "power_s": 3.5},
-    {"down_s": 5, "isolate_s": 4, "store_cut_s": 4},
+    {"down_s": 5, "maroon_s": 3, "store_cut_s": 4},
     {"pause_s": 3, "split_s": 5, "one_way_s": 5, "blackout_s": 6, "estrange_s": 4},
-    {"wipe_s": 3, "roll_back_s": 3, "kill_s": 3, "flicker_s": 1},
+    {"wipe_s": 3, "kill_s": 3, "flicker_s": 1},
 )
 
 
@@ -160,7 +168,8 @@ def rough(seed: int) -> ClusterPlan:
         seconds=12,
         limits=_lasting(_limits(Random(f"rough {seed}"))),
         snapshot_every=1,
-        has=("swift",),
+        has=CLUSTERED,
+        wishes=0.3,
         store=store if seed // len(ROUGH) % 2 else StoreWeather(latency_us=5 * MS),
         **ROUGH[seed % len(ROUGH)],  # type: ignore[arg-type]
     )

@@ -3,10 +3,14 @@
 from collections.abc import Callable
 from typing import Any, Final
 
+from holdfast.core.catalogue import LAST_LANE, queue_key, row_of
 from holdfast.core.cluster import HostId, ShardRecord, decode_shard, shard_key
 from holdfast.core.command import Send
+from holdfast.core.lane_keeper import Wish, write_down
 from holdfast.core.store import Put, Transaction
+from holdfast.core.table import layout_key
 from tests.sim.account import Letter
+from tests.sim.cluster.frontend import name_of
 from tests.sim.cluster.hand import ClusterHand
 from tests.sim.cluster.node import Node
 from tests.sim.cluster.store import UNKNOWN, Store
@@ -80,3 +84,12 @@ def record_in(transaction: Transaction, queue: Queue) -> ShardRecord | None:
 
 def names_of(record: ShardRecord) -> set[HostId]:
     return {member.host for member in record.members}
+
+
+def want(hand: ClusterHand, queue: Queue, wish: Wish) -> None:
+    """Somebody wants other lanes for this queue. The manager sees to it."""
+    state, name = hand.cluster.store.state, name_of(queue.lane)
+    row = state.get(queue_key(name))
+    assert row is not None
+    transaction = write_down(wish, row_of(row), layout=state.get(layout_key(name)), last=state.get(LAST_LANE))
+    assert hand.cluster.store.apply("transact", (transaction,))

@@ -1,5 +1,6 @@
 """What replicas say and what they have made of their logs, against the platters.
 
+    I9   a primary that has not heard all members for half a second hands nothing out
     I4   an acknowledgement, or the answer to a fence, is of the epoch that stands in the promise file of this disk
     I21  the live state of every replica is what the snapshot and the log on its own disk lead to; and followers have
          applied nothing that is not committed, for `apply` has no undo
@@ -10,13 +11,16 @@ The live state is the one thing here that is the replica's own. Everything it is
 from typing import TYPE_CHECKING, Final
 
 from holdfast.core.errors import CorruptLog
+from holdfast.core.limits import UNSURE_AFTER
 from holdfast.core.replica import Replica
 from holdfast.core.replica_log import ReplicaLog
 from holdfast.core.replica_message import Ack, Fenced, Message
 from holdfast.core.segment import parse_stem
 from holdfast.core.shard import Shard
+from holdfast.core.types import ShardId
 from tests.sim import replayed
 from tests.sim.log import promised_epoch
+from tests.sim.request import Request
 from tests.sim.world import MS, SECOND, Violation
 
 if TYPE_CHECKING:
@@ -33,6 +37,7 @@ class Replicas:
         self._tally = checkers.tally
         self._compare_at: dict[tuple[str, int], int] = {}
         self._look_at: dict[tuple[str, int], int] = {}
+        self._heard: dict[tuple[str, int, str], int] = {}  # host, shard, whom: when last
 
     # Messages
 
@@ -47,6 +52,20 @@ class Replicas:
             where = f"{seat.host.name} answers for shard {seat.shard} in epoch {message.epoch}"
             self._tally.check("I4", False, f"{where}, and has promised {promised}")
         self._tally.counts["I4"] += 1
+
+    def hears(self, seat: "Seat", sender: str) -> None:
+        self._heard[str(seat.host.name), int(seat.shard), sender] = seat.world.now
+
+    def handed_out(self, request: Request) -> None:
+        """Who has not heard all its members for so long hands nothing out: somebody else may lead. It was decided after
+        the request began, and nothing was heard from them since that could have changed it."""
+        process = self._checkers.cluster.node(request.host).process
+        seat = process.seats.get(ShardId(request.shard)) if process is not None else None
+        for member in self._checkers.members_of(request.shard, seat.epoch) if seat is not None else ():
+            heard = self._heard.get((request.host, request.shard, str(member.host)), 0)
+            is_sure = member.host == request.host or request.begun - heard < UNSURE_AFTER
+            text = f"{request.host} handed out of shard {request.shard}, and has not heard {member.host} since {heard}"
+            self._tally.check("I9", is_sure, text)
 
     # States
 

@@ -5,9 +5,12 @@ import traceback
 from typing import Any
 
 from holdfast.core.cluster import ShardState
+from holdfast.core.limits import ROUTE_PATIENCE
+from holdfast.core.table import LAYOUTS
 from tests.sim.clients import Admin, Client, Consumer, Producer
 from tests.sim.cluster.cluster import MEMBERS, Cluster
 from tests.sim.cluster.faults import ClusterFaults
+from tests.sim.cluster.lanes import is_calm
 from tests.sim.cluster.node import Node
 from tests.sim.cluster.plan import ClusterPlan, draw
 from tests.sim.drain import Drain
@@ -39,6 +42,8 @@ class ClusterSimulation:
         self._unconfigured = 0
         for queue in self.queues.all:
             self.account.add_queue(queue)
+            if queue.is_spread:
+                self.cluster.add_spread(queue)
 
     def set_up(self) -> None:
         """All hosts run, the shards are served and have their queues."""
@@ -84,8 +89,19 @@ class ClusterSimulation:
 
         producers = [Producer(f"p{n}", *parts(n), pause=65 * MS * 200 // plan.rate) for n in range(4)]
         pause = 105 * MS * 200 // plan.rate
-        consumers = [Consumer(f"c{n}", *parts(n), pause=pause, vanish=vanish) for n in range(10)]
-        return [*producers, *consumers, Admin("a", *parts(0), pause=300 * MS)]
+        chosen = [self.queues.plain, self.queues.simple]  # of each shard one that somebody waits for, whatever else
+        consumers = [
+            Consumer(f"c{n}", *parts(n // 2), pause=pause, vanish=vanish, only=chosen[n % 2] if n < 6 else None)
+            for n in range(10)
+        ]
+        return [*producers, *self._swift_producers(), *consumers, Admin("a", *parts(0), pause=300 * MS)]
+
+    def _swift_producers(self) -> list[Client]:
+        """One at each front-end that asks for nothing else: it goes on where all others wait for a fail-over."""
+        swift = [queue for queue in self.queues.all if queue.config.is_async]
+        parts = (self.account, self.queues)
+        pairs = [(front, queue) for front in self.cluster.frontends for queue in swift]
+        return [Producer(f"s{n}", front, *parts, only=queue, pause=100 * MS) for n, (front, queue) in enumerate(pairs)]
 
     def finish(self) -> None:
         """Heal, be whole within thirty seconds, drain, and settle all accounts."""
@@ -98,9 +114,18 @@ class ClusterSimulation:
         self.drain.start()
         is_over = world.run_while(lambda: not self.drain.is_over, world.now + PATIENCE)
         tally.check("I15", is_over, f"the queues do not drain: {self.drain.left}")
-        forgotten = [each for front in self.cluster.frontends for each in front.waiting()]
-        tally.check("I15", not forgotten, f"never answered: {forgotten}")
+        is_calm = world.run_while(lambda: not self._is_calm(), world.now + PATIENCE)
+        tally.check("I15", is_calm, "lanes that drain never go")
+        is_answered = world.run_while(lambda: bool(self._waiting()), world.now + 2 * ROUTE_PATIENCE)
+        tally.check("I15", is_answered, f"never answered: {self._waiting()}")
         self.checkers.settle()
+
+    def _waiting(self) -> list[str]:
+        return [each for front in self.cluster.frontends for each in front.waiting()]
+
+    def _is_calm(self) -> bool:
+        """Nobody is changing the lanes of a queue any more."""
+        return is_calm(self.cluster.store.state.range(LAYOUTS).records)
 
     def missing(self) -> str:
         """What this cluster still lacks; empty when all shards are served by as many members as there can be."""

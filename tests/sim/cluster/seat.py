@@ -9,7 +9,7 @@ which fetches the segment from a peer; nobody else brings it back.
 from typing import TYPE_CHECKING, Any
 
 from holdfast.core.cluster import HostId, Member, assignment_key, host_key, shard_key
-from holdfast.core.command import ArriveReply, Handover, Settle
+from holdfast.core.command import ArriveReply, Handover
 from holdfast.core.coordination import Fetched, Settled, Transact
 from holdfast.core.damaged import Damaged
 from holdfast.core.enrolment import Identity
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 class Seat(Upkeep):
     def __init__(self, process: "NodeProcess", node: "Node", shard: ShardId) -> None:
         super().__init__(process, node, shard)
-        self._epoch = 0
+        self.epoch = 0
         self.time = _Time(self)  # type: ignore[assignment]
 
     # Start, and start again
@@ -123,6 +123,7 @@ class Seat(Upkeep):
             self._do(self.replica.step(event, self.now(), self.host.clock.wall()))
 
     def hear(self, sender: HostId, message: Message) -> None:
+        self.cluster.checkers.replicas.hears(self, sender)
         self.step(Heard(sender, message))
 
     def _do(self, output: Output) -> None:
@@ -253,9 +254,9 @@ class Seat(Upkeep):
             self._is_sparing = False
             self.primary = primary
             self._compacted_at = Lsn(0)
-        if primary.journal.epoch != self._epoch:
-            self._epoch = primary.journal.epoch
-            self.cluster.checkers.appends(self.host, self.shard, self._epoch)
+        if primary.journal.epoch != self.epoch:
+            self.epoch = primary.journal.epoch
+            self.cluster.checkers.appends(self.host, self.shard, self.epoch)
         self.is_ready = True
 
     def _lead(self, primary: Primary) -> None:
@@ -277,7 +278,8 @@ class Seat(Upkeep):
             return
         own, wall = self._own(), self.host.clock.wall()
         for request in inbox:
-            request.begun, request.own_begun, request.reign = self.world.now, own, self.reign
+            request.begun, request.own_begun = self.world.now, own
+            request.reign, request.host = self.reign, self.host.name
             self.host.witness.begun(request)
             replica.submit(request.command, request, self.now(), wall, wait_s=request.wait_s)
         for command, token in internal:
@@ -310,8 +312,7 @@ class Seat(Upkeep):
         self._tell_leader(target, "hear_handover", target, handover, self.shard)
 
     def _settle(self, source: ShardId, reply: ArriveReply) -> None:
-        settle = Settle(reply.target, reply.number, reply.is_refused)
-        self._tell_leader(source, "hear_settle", source, settle)
+        self._tell_leader(source, "hear_settle", source, reply)
 
     def _tell_leader(self, shard: ShardId, action: str, *args: Any) -> None:
         view = self.process.view

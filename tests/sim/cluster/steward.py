@@ -35,8 +35,14 @@ class Steward:
         self._woken_at = -1
         self._is_watching = self._is_thawing = False
         settings = Settings(replicas=3, min_members=2, shards_per_host=0, grace_us=GRACE)
-        boot, revision = self.identity.boot, self.identity.revision
-        self.manager = Manager(self.identity.host, boot, settings=settings, now=self.now(), seen_revision=revision)
+        self.manager = Manager(
+            self.identity.host,
+            self.identity.boot,
+            settings=settings,
+            now=self.now(),
+            seen_revision=self.identity.revision,
+            cluster=self.identity.cluster,
+        )
 
     def now(self) -> int:
         return self.process.node.clock.elapsed()
@@ -115,6 +121,7 @@ class Steward:
             return
         snapshot: Snapshot = answer
         self._step(Loaded(snapshot))
+        self.process.lanes.loaded(snapshot)
         view = self.manager.view
         if view.is_frozen:
             self.process.freeze()
@@ -150,6 +157,7 @@ class Steward:
         if event.key == host_key(self.identity.host) and event.record is None and self._lease:
             self._register()  # an older registration came late, and its lease has ended since
         self._step(Watched(event))
+        self.process.lanes.changed(event)
         self.process.changed(event.key)
 
     # The manager

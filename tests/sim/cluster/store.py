@@ -150,7 +150,7 @@ class Store:
     def set_right(self) -> None:
         """An operator writes back what hosts know, and goes beyond every revision that anybody has seen."""
         assert self.lost is not None
-        for prefix in ("shards/", "disks/", "assignments/", "losses/"):
+        for prefix in ("shards/", "disks/", "assignments/", "losses/", "queue/", "lanes/", "counter/"):
             for record in self.lost.range(prefix).records:
                 self._apply("transact", (Transaction((), (Put(record.key, record.value),)),))
         self._write_until(self.lost.revision)

@@ -18,7 +18,7 @@ from holdfast.core.replica import Replica
 from holdfast.core.scrub import scrub
 from holdfast.core.segment_files import prepare_segment
 from holdfast.core.station import Event, Scrubbed, Tick
-from holdfast.core.types import ShardId
+from holdfast.core.types import LaneId, Lsn, ShardId
 from tests.sim.cipher import KEY_BYTES, SimCipher, wrap
 from tests.sim.runner import RETRY, Runner
 from tests.sim.world import SECOND
@@ -61,18 +61,12 @@ class Upkeep(Runner):
             self._ciphers.pop(stem, None)
         self.step(Scrubbed(stems))
 
-    def _send_outgoing(self) -> None:
-        if self._is_handing:
-            return
-        due = self.primary.outgoing(self.time.now())
-        if due:
-            self._is_handing = True
-            wanted = [(each.entry.lane, each.entry.header.at) for each in due]
-            self.process.run(self.shard, self._or_harm(self._messages(wanted)), lambda found: self._found(due, found))
+    def _departing(self, wanted: list[tuple[LaneId, Lsn]]) -> Work[list[Message] | None]:
+        return self._or_harm(self._messages(wanted))
 
-    def _found(self, due: list[Outgoing], messages: list[Message] | None) -> None:
+    def _depart(self, due: list[Outgoing], messages: list[Message] | None) -> None:
         if messages is not None:
-            self._depart(due, messages)
+            super()._depart(due, messages)
         else:
             self.process.call(RETRY, self._hand_again, self._lives)
 

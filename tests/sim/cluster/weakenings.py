@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from holdfast.core import enrolment, replica_recovery
+from holdfast.core import enrolment, leader, replica_recovery
 from holdfast.core.archive import Archive
 from holdfast.core.candidate import Candidate
 from holdfast.core.cluster import Member
@@ -16,6 +16,7 @@ from holdfast.core.command import Delete, Receive
 from holdfast.core.coordination import Outcome
 from holdfast.core.files import SyncDir, Work, perform
 from holdfast.core.leader import Leader
+from holdfast.core.limits import SECOND
 from holdfast.core.primary import Primary
 from holdfast.core.proposal import Proposal
 from holdfast.core.reconfiguration import Reconfiguration
@@ -86,6 +87,14 @@ def life_ignored() -> None:
     def _(fetch: Any, *args: Any) -> Any:
         record = yield from fetch(*args)
         return msgspec.structs.replace(record, created=1) if record is not None else None
+
+
+def rolled_back_disk_accepted() -> None:
+    """the count of starts is not compared, so an old copy of a disk passes for it"""
+
+    @instead(enrolment, "_is_known")
+    def _(_: Any, held: Any, record: Any, found: Any) -> bool:
+        return bool(held.life == record.created and found.host == held.host)
 
 
 def page_cache_is_trusted_by_members() -> None:
@@ -253,6 +262,18 @@ def suffix_kept() -> None:
         self._meet(sender)
 
 
+def loss_not_noted() -> None:
+    """a fail-over does not say what asynchronous queues may have lost"""
+
+    @instead(Candidate, "_doubts")
+    def _(*_: Any) -> tuple[()]:
+        return ()
+
+    @instead(Standby, "_note_loss")
+    def _(*_: Any) -> None:
+        pass
+
+
 def dedup_forgotten_at_fail_over() -> None:
     """a new primary knows no deduplication ids"""
 
@@ -309,6 +330,17 @@ def delete_answered_before_commit() -> None:
             self._bound_local.append(self._bound.pop())
 
 
+def lonely_primary_hands_out() -> None:
+    """a primary that does not hear its members goes on handing out"""
+    leader.UNSURE_AFTER = 3600 * SECOND  # type: ignore[attr-defined]
+
+
+def asynchronous_lag_unbounded() -> None:
+    """asynchronous queues go on while their members lag behind"""
+    leader.ASYNC_LAG = 3600 * SECOND  # type: ignore[attr-defined]
+    leader.REPLICA_PATIENCE = 3600 * SECOND  # type: ignore[attr-defined]
+
+
 WEAKENINGS: Final[dict[str, Callable[[], None]]] = {
     function.__name__.replace("_", "-"): function
     for function in (
@@ -323,6 +355,7 @@ WEAKENINGS: Final[dict[str, Callable[[], None]]] = {
         frames_go_on_while_members_change,
         snapshots_of_members_pass_commit,
         outcome_assumed_void,
+        rolled_back_disk_accepted,
         page_cache_is_trusted_by_members,
         primary_commits_alone,
         too_few_members_serve,
@@ -330,10 +363,13 @@ WEAKENINGS: Final[dict[str, Callable[[], None]]] = {
         candidate_serves_early,
         members_apply_early,
         suffix_kept,
+        loss_not_noted,
         dedup_forgotten_at_fail_over,
         requests_forgotten_at_fail_over,
         time_of_another_clock,
         fifo_lease_not_replicated,
         delete_answered_before_commit,
+        lonely_primary_hands_out,
+        asynchronous_lag_unbounded,
     )
 }
