@@ -184,6 +184,22 @@ def test_time_goes_on_where_nothing_was_written_for_long() -> None:
     assert before - REPLICA_BEAT <= after <= before + cluster.now - begun
 
 
+def test_time_of_a_leader_before_the_last_one_is_nothing_to_go_by() -> None:
+    cluster = serving()
+    cluster.run(600_000)  # everybody hears from the first that ten minutes have passed
+    cluster.crash("a")
+    cluster.crash("b")
+    cluster.start("b")  # and this one does not remember it
+    cluster.elect("b")
+    cluster.run(500)
+    before, begun = cluster.replica("b").own(Instant(cluster.now)), cluster.now
+    assert before < 10_000_000
+    cluster.elect("c")
+    cluster.run(500)
+    after = cluster.replica("c").own(Instant(cluster.now))
+    assert before - REPLICA_BEAT <= after <= before + cluster.now - begun, "what was delayed there is not early here"
+
+
 # Fencing
 
 

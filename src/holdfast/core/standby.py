@@ -23,7 +23,7 @@ from holdfast.core.replica_message import NOWHERE, Ack, Append, Chunk, Cut, Plac
 from holdfast.core.segment import segment_path
 from holdfast.core.station import Begun, NoticeKind, Station
 from holdfast.core.store import Put, Transaction
-from holdfast.core.types import Instant, Lsn
+from holdfast.core.types import Epoch, Instant, Lsn
 
 
 class Standby:
@@ -31,7 +31,8 @@ class Standby:
         self.log = log
         self.leader = HostId("")  # who sent the last message of a leader
         self.heard = station.now
-        self.time = Instant(0)  # cluster time, as a leader last told it: the log's own is as old as its last frame
+        self.time = Instant(0)  # cluster time, as the leader last told it: the log's own is as old as its last frame
+        self._time_of = Epoch(0)  # which leader's that is: one who comes later may have begun with less
         self.catch_up: CatchUp | None = None
         self._station = station
         self._is_matched = False  # this log is the leader's, up to its end
@@ -64,6 +65,8 @@ class Standby:
     def append(self, sender: HostId, message: Append) -> None:
         self._meet(sender)
         self._at = max(self._at, message.at)
+        if message.epoch != self._time_of:
+            self._time_of, self.time = message.epoch, Instant(0)
         self.time = max(self.time, message.time)
         if self._is_cutting or self.catch_up is not None:
             return

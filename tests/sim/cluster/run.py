@@ -89,9 +89,9 @@ class ClusterSimulation:
 
         producers = [Producer(f"p{n}", *parts(n), pause=65 * MS * 200 // plan.rate) for n in range(4)]
         pause = 105 * MS * 200 // plan.rate
-        chosen = [self.queues.plain, self.queues.simple]  # of each shard one that somebody waits for, whatever else
+        steady = [self.queues.plain, self.queues.simple, self.queues.fifo]  # somebody is always there for these
         consumers = [
-            Consumer(f"c{n}", *parts(n // 2), pause=pause, vanish=vanish, only=chosen[n % 2] if n < 6 else None)
+            Consumer(f"c{n}", *parts(n // 3), pause=pause, vanish=vanish, only=steady[n % 3] if n < 6 else None)
             for n in range(10)
         ]
         return [*producers, *self._swift_producers(), *consumers, Admin("a", *parts(0), pause=300 * MS)]
