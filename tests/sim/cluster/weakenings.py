@@ -8,13 +8,13 @@ from typing import Any, Final
 
 import msgspec
 
-from holdfast.core import enrolment, leader, replica_recovery
+from holdfast.core import enrolment, leader
 from holdfast.core.archive import Archive
 from holdfast.core.candidate import Candidate
 from holdfast.core.cluster import Member
 from holdfast.core.command import Delete, Receive
 from holdfast.core.coordination import Outcome
-from holdfast.core.files import SyncDir, Work, perform
+from holdfast.core.files import perform
 from holdfast.core.leader import Leader
 from holdfast.core.limits import SECOND
 from holdfast.core.primary import Primary
@@ -95,14 +95,6 @@ def rolled_back_disk_accepted() -> None:
     @instead(enrolment, "_is_known")
     def _(_: Any, held: Any, record: Any, found: Any) -> bool:
         return bool(held.life == record.created and found.host == held.host)
-
-
-def page_cache_is_trusted_by_members() -> None:
-    """a replica's recovery does not write the tail again"""
-
-    @instead(replica_recovery, "write_again")
-    def _(_: Any, __: Any) -> Work[None]:
-        yield SyncDir("keys")
 
 
 # Commit
@@ -356,7 +348,6 @@ WEAKENINGS: Final[dict[str, Callable[[], None]]] = {
         snapshots_of_members_pass_commit,
         outcome_assumed_void,
         rolled_back_disk_accepted,
-        page_cache_is_trusted_by_members,
         primary_commits_alone,
         too_few_members_serve,
         candidate_levels_nobody,
