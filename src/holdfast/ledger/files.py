@@ -29,6 +29,7 @@ from holdfast.runtime.failpoint import failpoint
 FOLDER: Final = "data"
 GROUP_ROWS: Final = 65_536  # of a row group: large enough to compress, small enough to hold several in memory
 RUNS_MAX: Final = 256  # stretches of one hour in a batch; more are sorted first
+WAITING_MAX: Final = 2 * GROUP_ROWS  # rows that one task keeps for all its files; those of the fullest are written
 OPEN_MAX: Final = 64  # files that one task writes at a time; the oldest is finished when another hour comes
 
 
@@ -62,6 +63,8 @@ class FileWriter:
             if file is None:
                 file = self._begin(value)
             file.add(part)
+        while sum(each.waiting_rows for each in self._open.values()) > WAITING_MAX:
+            max(self._open.values(), key=lambda each: each.waiting_rows).flush()
 
     def close(self) -> list[DataFile]:
         for value in list(self._open):
@@ -106,21 +109,21 @@ class _OpenFile:
         self._path = f"{FOLDER}/{uuid.uuid4().hex}.parquet"
         self._writer = pq.ParquetWriter(folder / self._path, table.schema, compression="zstd")
         self._waiting: list[Any] = []
-        self._waiting_rows = 0
+        self.waiting_rows = 0
 
     def add(self, rows: Any) -> None:
         self._waiting.append(rows)
-        self._waiting_rows += rows.num_rows
-        if self._waiting_rows >= GROUP_ROWS:
-            self._flush()
+        self.waiting_rows += rows.num_rows
+        if self.waiting_rows >= GROUP_ROWS:
+            self.flush()
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
         if self._waiting:
             self._writer.write_table(pa.concat_tables(self._waiting), row_group_size=GROUP_ROWS * 2)
-        self._waiting, self._waiting_rows = [], 0
+        self._waiting, self.waiting_rows = [], 0
 
     def close(self, value: int | None) -> DataFile:
-        self._flush()
+        self.flush()
         self._writer.close()
         _sync(self._folder / self._path)
         return describe(self._folder, self._path, table=self._table, by_us=value)

@@ -12,7 +12,7 @@ next.
 
 import datetime
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -35,6 +35,7 @@ from holdfast.pipeline.rates import Rates
 from holdfast.usage import schema
 
 DAY_US: Final = 24 * HOUR_US
+ROWS_MAX: Final = 1_000_000  # of the ledger, in one commit: bounds what Spark sorts and writers hold
 LOOK_BACK_US: Final = 35 * DAY_US  # budgets of 30 days, and five of each hour of the week
 DAY, MONTH, RATES = "day/", "month/", "rates"
 
@@ -214,13 +215,26 @@ def publish(job: Job, terms: Terms, *, progress: Callable[[str], None] = lambda 
 
 
 def _replace_days(job: Job, report: Daily, source: Numbers, terms: Terms) -> list[int]:
-    seen = job.look(report.table)
-    days = due_days(source, seen)
-    if days:
-        made = report.make(Inputs(job, days, terms)).where(F.col("day").isin([moment(day) for day in days]))
-        numbers = {DAY + _name(day): source[day] for day in days}
-        job.commit(made, seen, transactions=numbers, replace=days, rows_max=sum(source[day] for day in days))
+    """Some days at a time, in order: each commit leaves those that follow due."""
+    days = due_days(source, job.look(report.table))
+    for some in _pieces(days, source):
+        seen = job.look(report.table)
+        made = report.make(Inputs(job, some, terms)).where(F.col("day").isin([moment(day) for day in some]))
+        numbers = {DAY + _name(day): source[day] for day in some}
+        job.commit(made, seen, transactions=numbers, replace=some, rows_max=sum(source[day] for day in some))
     return days
+
+
+def _pieces(days: Sequence[int], source: Numbers) -> Iterator[list[int]]:
+    """Neighbours together, up to ROWS_MAX rows of the ledger; a day that has more comes alone."""
+    piece: list[int] = []
+    for day in days:
+        if piece and sum(source[each] for each in [*piece, day]) > ROWS_MAX:
+            yield piece
+            piece = []
+        piece.append(day)
+    if piece:
+        yield piece
 
 
 def _price(job: Job, terms: Terms) -> Numbers:
