@@ -20,12 +20,6 @@ REPORT_EVERY_S = 600  # `watch` publishes when an hour closes, and at least this
 CONVERT_EVERY_S = 60.0
 
 app = typer.Typer(help="The ledger: usage, bills, service levels and audit, on Spark.", no_args_is_help=True)
-app.command("bill")(pipeline_reports.bill)
-app.command("report")(pipeline_reports.report)
-app.command("show")(pipeline_reports.show)
-app.command("demo")(pipeline_reports.demo)
-app.add_typer(pipeline_reports.audit, name="audit")
-
 Abandon = Annotated[
     list[str] | None,
     typer.Option("--abandon", metavar="NODE", help="A node that never comes back and holds hours open; repeatable."),
@@ -152,11 +146,15 @@ class _Publisher:
         self._last_s = now_s
         try:
             self._shop._replace(ledger=ledger).publish_locked()
-        except LedgerError as problem:  # the ledger goes on; reports are tried again with the next run
+        except LedgerError as problem:  # the ledger goes on; reports are tried again with the next hour, or later
             screen.note(f"holdfast: {problem}")
 
 
 for _command in (
+    pipeline_reports.bill,
+    pipeline_reports.report,
+    pipeline_reports.show,
+    pipeline_reports.demo,
     pipeline_upkeep.backfill,
     pipeline_upkeep.replay,
     pipeline_upkeep.check,
@@ -167,3 +165,4 @@ for _command in (
     pipeline_upkeep.warmup,
 ):
     app.command()(_command)
+app.add_typer(pipeline_reports.audit, name="audit")

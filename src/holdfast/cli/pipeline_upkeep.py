@@ -170,9 +170,9 @@ def doctor(
 
 
 def warmup(*, as_json: connect.AsJson = False) -> None:
-    """Prepare this machine so that runs which need Spark start sooner: by a third to a half. Takes a minute, once.
+    """Prepare this machine so that runs which need Spark are some seconds shorter. Takes a minute or two, once.
 
-    Keeps the classes that Spark loads in the user's cache folder, 100 MB. Java goes on without it when Java or Spark
+    Keeps the classes that Spark loads in the user's cache folder, 200 MB. Java goes on without it when Java or Spark
     were updated since; then do it again.
 
     Example: holdfast pipeline warmup
