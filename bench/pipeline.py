@@ -22,12 +22,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import holdfast
 from bench import machine
 from bench import usage as counting
 from bench.pipeline_month import DAYS, HOUR_US, START_US, Node, emit_one_of_each_kind, make_month
 from holdfast.ledger import tables
-from holdfast.pipeline import checks, ingest, rates, reports, rollup, upkeep
+from holdfast.pipeline import checks, ingest, rollup, upkeep
 from holdfast.pipeline.publish import billing
 from holdfast.pipeline.run import Ledger, Outcome
 from holdfast.pipeline.watch import watch
@@ -134,7 +133,6 @@ class Bench:
         self.rounds = rounds
         self.nodes = [Node(folder / "usage", f"node-{number}") for number in range(NODES)]
         self.now_us = START_US + DAYS * 24 * HOUR_US
-        self.terms = reports.Terms(rates.load(), "us-east-1", holdfast.__version__)
         self.figures: list[Figure] = []
 
     def ledger(self, name: str = "ledger", spool: str = "usage") -> Ledger:
@@ -158,9 +156,6 @@ class Bench:
         with Peak() as peak:
             self.bulk()
         self.note(f"memory of all processes, {self.rows / 1e6:.0f} M rows, MiB", f"{peak.mib:,.0f}", "≤ 1,500")
-        with Peak() as peak:
-            spent = spend(lambda: reports.publish(self.ledger().job(), self.terms))
-        self.note("all reports of the month at once, s and MiB", f"{spent.wall_s:.1f}, {peak.mib:,.0f}", "")
         self.dense()
         self.backfill()
         self.freshness()
@@ -205,8 +200,7 @@ class Bench:
 
     def freshness(self) -> None:
         """From the moment that a segment is in the spool until its minute is rolled up, in watch mode. The look at the
-        spool that finds it comes half a second after it. Some of them come while an hour closes, and its reports are
-        published."""
+        spool that finds it comes half a second after it. Some of them come while an hour closes."""
         handed: list[float] = []
         took: list[float] = []
         closed: list[int] = []
@@ -225,11 +219,7 @@ class Bench:
                 took.append(time.perf_counter() - handed[-1])
             closed.append(found.hours_closed)
 
-        def follow(ledger: Ledger, found: Outcome) -> None:
-            if found.hours_closed:
-                reports.publish(ledger.job(), self.terms)
-
-        watch(self.ledger(), stop=stop, on_run=on_run, follow=follow)
+        watch(self.ledger(), stop=stop, on_run=on_run)
         took.sort()
         p99 = took[math.ceil(len(took) * 0.99) - 1]
         text = f"{took[len(took) // 2]:.2f} / {p99:.2f} / {took[-1]:.2f}"

@@ -48,6 +48,7 @@ SMALL: Final = {
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.shuffle.partitions": "1",
+    "spark.sql.autoBroadcastJoinThreshold": "10m",
     "spark.default.parallelism": "2",
 }
 TOLD_LINES: Final = 5  # of what Java said before it gave up
@@ -75,6 +76,7 @@ def session(
         chosen = {
             "spark.sql.shuffle.partitions": str(SHUFFLE_PARTITIONS),
             "spark.driver.memory": DRIVER_MEMORY,
+            "spark.sql.autoBroadcastJoinThreshold": "-1",  # it cannot be put on disk, and the heap is small
         } | chosen
     more = warmth.options() if java_options is None else java_options
     chosen[JAVA_OPTIONS] = f"{chosen[JAVA_OPTIONS]} {more}".strip()
