@@ -162,7 +162,6 @@ for _command in (
     pipeline_upkeep.vacuum,
     pipeline_upkeep.prune,
     pipeline_upkeep.doctor,
-    pipeline_upkeep.warmup,
 ):
     app.command()(_command)
 app.add_typer(pipeline_reports.audit, name="audit")

@@ -1,4 +1,4 @@
-"""`holdfast pipeline backfill | replay | check | compact | vacuum | prune | doctor | warmup`: a ledger is kept up."""
+"""`holdfast pipeline backfill | replay | check | compact | vacuum | prune | doctor`: a ledger is kept up."""
 
 import datetime
 from pathlib import Path
@@ -10,7 +10,6 @@ from holdfast.cli import connect, screen, toolbox
 from holdfast.cli.connect import Mistake
 from holdfast.cli.toolbox import Master, Places, RatesFile
 
-WARMUP_STEPS = 16  # those of a demo, and writing the archive
 Moment = Annotated[str, typer.Option(metavar="TIME", help="2026-11-15, or 2026-11-15T09:00, in UTC.")]
 
 
@@ -167,22 +166,6 @@ def doctor(
                 print(f"\n{each.check}: {each.fix}")
     if any(each.state == toolbox.BAD for each in findings):
         raise typer.Exit(connect.FINDINGS)
-
-
-def warmup(*, as_json: connect.AsJson = False) -> None:
-    """Prepare this machine so that runs which need Spark are some seconds shorter. Takes a minute or two, once.
-
-    Keeps the classes that Spark loads in the user's cache folder, 200 MB. Java goes on without it when Java or Spark
-    were updated since; then do it again.
-
-    Example: holdfast pipeline warmup
-    """
-    with toolbox.explained(), screen.steps("warming up", total=WARMUP_STEPS) as step:
-        made = toolbox.workshop().warm_up(progress=step)
-    if as_json:
-        screen.show_json({"archive": str(made), "bytes": made.stat().st_size})
-    else:
-        print(f"{made}: {screen.size(made.stat().st_size)}")
 
 
 def _us(text: str) -> int:

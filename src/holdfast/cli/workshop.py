@@ -1,7 +1,6 @@
 """What pipeline commands do. Imports the pipeline, and is therefore loaded by `toolbox.workshop` only when one runs."""
 
 import datetime
-import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,7 +26,6 @@ from holdfast.pipeline.publish import billing
 from holdfast.pipeline.publish.tables import FOCUS_COST, REPORTS
 from holdfast.pipeline.reports import Published
 from holdfast.pipeline.run import Ledger, Outcome
-from holdfast.spark import warmth
 from holdfast.spark.session import SMALL, session
 
 TABLES: Mapping[str, Table] = {**tables.TABLES, **REPORTS}
@@ -88,7 +86,6 @@ def open_shop(
     master: str = toolbox.LOCAL,
     abandon: list[str] | None = None,
     is_brief: bool = True,
-    java_options: str | None = None,
     names: Mapping[str, str] | None = None,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Shop:
@@ -97,7 +94,7 @@ def open_shop(
 
     def start() -> Any:
         is_small = is_brief and master == toolbox.LOCAL and _is_small(opened)
-        return start_session(master, progress, SMALL if is_small else None, java_options)
+        return start_session(master, progress, SMALL if is_small else None)
 
     opened = Ledger(
         at.ledger,
@@ -122,14 +119,13 @@ def start_session(
     master: str,
     progress: Callable[[str], None],
     settings: Mapping[str, str] | None = None,
-    java_options: str | None = None,
 ) -> Any:
     progress("starting Spark")
     if master.startswith("sc://"):
         return session(remote=master)
     if toolbox.java() is None:
         raise Mistake(toolbox.JAVA)
-    return session(master=master, settings=settings, java_options=java_options)
+    return session(master=master, settings=settings)
 
 
 def ledger_rows(root: Path) -> int:
@@ -194,20 +190,10 @@ def verify(at: Places) -> tuple[list[Any], list[Any]]:
     return reports.verify(TableStore(at.ledger))
 
 
-def warm_up(*, progress: Callable[[str], None]) -> Path:
-    """All that a run does, to a made-up day, so that the archive has the classes of all of it. Answers its path."""
-    with warmth.recording() as java_options, tempfile.TemporaryDirectory(prefix="holdfast-warmup-") as folder_:
-        at = Places(Path(folder_) / "ledger", Path(folder_) / "usage", "us-east-1")
-        day = datetime.datetime.now(datetime.UTC).date() - datetime.timedelta(days=1)
-        demo(at, day, progress=progress, java_options=java_options)
-        progress("writing the archive")
-    return warmth.archive()
-
-
-def demo(at: Places, day: datetime.date, *, progress: Callable[[str], None], java_options: str | None = None) -> Path:
+def demo(at: Places, day: datetime.date, *, progress: Callable[[str], None]) -> Path:
     progress("making up a day")
     spool.write(at.usage, day)
-    shop = open_shop(at, names=scenario.NAMES, progress=progress, java_options=java_options)
+    shop = open_shop(at, names=scenario.NAMES, progress=progress)
     shop.ledger.once()
     shop.publish()
     progress("checking")

@@ -22,7 +22,6 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from holdfast.ledger.errors import LedgerError
-from holdfast.spark import warmth
 
 SETTINGS: Final = {
     "spark.sql.session.timeZone": "UTC",
@@ -56,15 +55,8 @@ DRIVER_MEMORY: Final = "640m"  # tasks keep rows in Python, and what Spark aggre
 SHUFFLE_PARTITIONS: Final = 8  # on one machine: 200 empty tasks take longer than the work of most runs
 
 
-def session(
-    *,
-    master: str = "local[*]",
-    remote: str = "",
-    settings: Mapping[str, str] | None = None,
-    java_options: str | None = None,
-) -> Any:
-    """Takes 5 to 15 s. `settings` are Spark's own, and weigh more than ours. `java_options` come to those that are
-    there; None: what makes a warm start, where that was prepared."""
+def session(*, master: str = "local[*]", remote: str = "", settings: Mapping[str, str] | None = None) -> Any:
+    """Takes 5 to 15 s. `settings` are Spark's own, and weigh more than ours."""
     builder: Any = SparkSession.builder.appName("holdfast-ledger")
     if remote:
         return require(builder.remote(remote).getOrCreate())
@@ -78,8 +70,6 @@ def session(
             "spark.driver.memory": DRIVER_MEMORY,
             "spark.sql.autoBroadcastJoinThreshold": "-1",  # it cannot be put on disk, and the heap is small
         } | chosen
-    more = warmth.options() if java_options is None else java_options
-    chosen[JAVA_OPTIONS] = f"{chosen[JAVA_OPTIONS]} {more}".strip()
     _start(chosen | {"spark.master": master, "spark.app.name": "holdfast-ledger"})
     for name, value in chosen.items():
         builder = builder.config(name, value)
