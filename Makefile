@@ -106,7 +106,7 @@ check: setup ## everything quick: format, lint, types, imports, unit tests, all 
 
 test: setup ## everything: all tests, coverage of the core, simulation, a sample of mutants
 	$(MAKE) --no-print-directory -j2 static setup-spark
-	$(BIN)/python -m pytest -n 2 --dist worksteal --cov $(MEASURED)
+	$(BIN)/python -m pytest -n 2 --dist worksteal $(MEASURED) --cov
 	$(BIN)/python -m pytest -n $(TESTERS) --dist loadfile --no-loadscope-reorder $(SLOW) $(QUICK)
 	$(MAKE) --no-print-directory -j2 test-spark test-sim
 
