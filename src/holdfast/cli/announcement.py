@@ -48,7 +48,7 @@ class Announcement(msgspec.Struct, frozen=True):
             print(f"  access key  {self.root.id}\n  secret      {secret}")
         else:
             print("  the root has no active key; make one: holdfast key create")
-        print(f"Health and metrics: {self._url(self.admin)}/livez, /readyz, /metrics")
+        print(f"Health and metrics: {self._url(self.admin)}/livez, /readyz, /metrics (for the last: metrics.token)")
         print(f'To use it from a shell, paste:\n  eval "$({command})"', flush=True)
 
 

@@ -41,29 +41,35 @@ class Chore:
         if self.told.state == RUNNING:
             return
         self.told = self._kind(state=RUNNING, began=int(time.time()))
-        self._process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "holdfast",
-            *self._command,
-            *more,
-            "--json",
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-        )
+        try:
+            self._process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-m",
+                "holdfast",
+                *self._command,
+                *more,
+                "--json",
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+            )
+        except OSError as problem:  # no memory, or too many processes
+            self.told = self._failed(f"it could not be started: {problem}")
+            return
         os.setpriority(os.PRIO_PROCESS, self._process.pid, NICENESS)
         self._task = asyncio.create_task(self._wait(self._process))
 
     async def _wait(self, process: asyncio.subprocess.Process) -> None:
         output, complaint = await process.communicate()
-        ends: dict[str, Any] = {"began": self.told.began, "ended": int(time.time())}
         if process.returncode in self._fine:
             done = msgspec.json.decode(output, type=self._kind)
-            self.told = msgspec.structs.replace(done, state=DONE, **ends)
+            self.told = msgspec.structs.replace(done, state=DONE, began=self.told.began, ended=int(time.time()))
         else:
             said = complaint.decode(errors="replace").strip()[-PROBLEM_CHARS_MAX:]
-            self.told = self._kind(state=FAILED, problem=said or f"it ended with {process.returncode}", **ends)
+            self.told = self._failed(said or f"it ended with {process.returncode}")
+
+    def _failed(self, problem: str) -> Scrub | Backup:
+        return self._kind(state=FAILED, problem=problem, began=self.told.began, ended=int(time.time()))
 
     async def stop(self) -> None:
         """It goes with the server."""

@@ -1,0 +1,23 @@
+"""Work that the admin port starts."""
+
+import asyncio
+import sys
+from pathlib import Path
+
+import pytest
+
+from holdfast.console.chores import Chores
+from holdfast.console.facts import FAILED, NEVER
+
+
+def test_work_that_cannot_be_started_says_so_and_can_be_asked_for_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "missing"))
+    chores = Chores(tmp_path, None)
+    assert chores.scrub.told.state == NEVER
+    for _ in range(2):
+        asyncio.run(chores.scrub.start())
+        assert chores.scrub.told.state == FAILED
+        assert "could not be started" in chores.scrub.told.problem
+    asyncio.run(chores.stop())
