@@ -70,8 +70,10 @@ class Served:
     def check(self, deadline: float) -> None:
         said = self.log.read_text(encoding="utf-8", errors="replace")[-1000:]
         if self.process.poll() is not None:
+            self.kill()  # what it has started may still run
             raise StartError(f"it ended with status {self.process.returncode}: {said}")
         if time.monotonic() > deadline:
+            self.kill()
             raise StartError(f"it was not ready after {START_S:.0f} s: {said}")
 
     def pids(self) -> list[int]:
