@@ -3,7 +3,7 @@
 The source is the same in both, and so is what it does: a compiled module is only faster. What mypyc cannot do decides
 which modules are left out: it drops the keywords of a class (core/values.py), so modules whose structs are decoded, or
 whose errors carry a status, stay as they are; and it does not run the `finally` of a generator that is dropped, on
-which core/queue.py and core/fifo.py rely. tests/test_compiled.py holds the list to these rules.
+which core/queue/standard.py and core/queue/fifo.py rely. tests/test_compiled.py holds the list to these rules.
 """
 
 import atexit
@@ -18,9 +18,12 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 COMPILED = {
-    "core": "access archive aside authorization backlog canonical civil codec dedup handle handout index journal lane "
-    "limits moment poll primary receipt receive redrive replica_log replicated segment send shard signature upkeep "
-    "wheel wildcard window",
+    "core": "civil limits",
+    "core/queue": "aside backlog codec dedup handle handout lane moment poll receipt receive redrive replicated send "
+    "shard upkeep wheel window",
+    "core/log": "archive index journal primary segment",
+    "core/replication": "replica_log",
+    "core/admission": "access authorization canonical signature wildcard",
     "protocol": "batches content digests json messages names receives",
     "frontend": "admit bounds caller changes dialect exchange forward head keyring locate peeks reach refusals rights "
     "server service",

@@ -19,10 +19,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from bench import replication
-from holdfast.core import command as c
-from holdfast.core.index import SegmentIndex
-from holdfast.core.record import NO_DIGEST, Sent
-from holdfast.core.shard import Shard
+from holdfast.core.log.index import SegmentIndex
+from holdfast.core.queue import command as c
+from holdfast.core.queue.record import NO_DIGEST, Sent
+from holdfast.core.queue.shard import Shard
 from holdfast.core.types import Epoch, Group, Header, Instant, LaneConfig, LaneId, Lsn, Receipt, Seq, ShardId, WallMs
 
 BODY = b"x" * 1024

@@ -11,8 +11,8 @@ from bisect import bisect
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from holdfast.core.cluster import HostId
-from holdfast.core.placement import Board, Place, plan_moves
+from holdfast.core.cluster.placement import Board, Place, plan_moves
+from holdfast.core.coordination.cluster import HostId
 from holdfast.core.types import ShardId
 
 Layout = dict[ShardId, tuple[HostId, ...]]

@@ -8,16 +8,16 @@ import statistics
 import time
 from typing import Any
 
-from holdfast.core import command as c
-from holdfast.core.cluster import HostId, Life, Member, ShardRecord, ShardState, encode, shard_key
-from holdfast.core.coordination import Fetch, Fetched, Outcome, Settled
-from holdfast.core.replica import Replica
-from holdfast.core.replica_log import ReplicaLog
-from holdfast.core.replica_message import NOWHERE, Message
-from holdfast.core.replica_recovery import RecoveredReplica
-from holdfast.core.shard import Shard
-from holdfast.core.station import Changed, Done, Heard, Output, Presence, Present, Tick
-from holdfast.core.store import Record
+from holdfast.core.coordination.asking import Fetch, Fetched, Outcome, Settled
+from holdfast.core.coordination.cluster import HostId, Life, Member, ShardRecord, ShardState, encode, shard_key
+from holdfast.core.coordination.store import Record
+from holdfast.core.queue import command as c
+from holdfast.core.queue.shard import Shard
+from holdfast.core.replication.replica import Replica
+from holdfast.core.replication.replica_log import ReplicaLog
+from holdfast.core.replication.replica_message import NOWHERE, Message
+from holdfast.core.replication.replica_recovery import RecoveredReplica
+from holdfast.core.replication.station import Changed, Done, Heard, Output, Presence, Present, Tick
 from holdfast.core.types import Epoch, Instant, LaneConfig, LaneId, Lsn, ShardId, WallMs
 
 SHARD, LANE = ShardId(1), LaneId(1)

@@ -9,7 +9,7 @@ from typer.main import get_command
 
 from holdfast.cli.main import COMMANDS, GROUPS, program
 
-SERVERS = ("uvloop", "httptools", "holdfast.core.shard", "pyarrow")
+SERVERS = ("uvloop", "httptools", "holdfast.core.queue.shard", "pyarrow")
 
 
 @pytest.mark.parametrize("asked", ["queue", "msg", "dlq", "env", "key", "aws", "doctor"])

@@ -10,8 +10,8 @@ import pytest
 from msgspec import inspect
 
 from hatch_build import modules
-from holdfast.core.command import Answer
-from holdfast.core.state import ShardState
+from holdfast.core.queue.command import Answer
+from holdfast.core.queue.state import ShardState
 from holdfast.runtime.frames import COMMANDS, Frame
 
 SOURCE = Path(__file__).resolve().parent.parent / "src"

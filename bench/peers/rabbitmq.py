@@ -29,8 +29,8 @@ def start(place: Place) -> Running:
         "RABBITMQ_ENABLED_PLUGINS_FILE": str(folder / "plugins"),
         "RABBITMQ_PID_FILE": str(folder / "pid"),
     }
-    # The name server is started here, in the foreground: Erlang would start one that outlives the run. A node that finds
-    # it not listening yet gives up.
+    # The name server is started here, in the foreground: Erlang would start one that outlives the run. A node that
+    # finds it not listening yet gives up.
     epmd = f"{shlex.quote(str(next(erlang.glob('erts-*/bin/epmd'))))} -port {names}"
     waiting = f"until {epmd} -names >/dev/null 2>&1; do sleep 0.1; done"
     script = f"{epmd} -address 127.0.0.1 & {waiting}; exec {shlex.quote(str(server))}"

@@ -6,10 +6,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from holdfast.core import catalogue as records
-from holdfast.core.catalogue import FORMER, QUEUES, Outdated, QueueRow
-from holdfast.core.identity import ROOT
-from holdfast.core.store import Put, State, Transaction
+from holdfast.core.coordination import catalogue as records
+from holdfast.core.coordination.catalogue import FORMER, QUEUES, Outdated, QueueRow
+from holdfast.core.coordination.identity import ROOT
+from holdfast.core.coordination.store import Put, State, Transaction
 from holdfast.core.types import LaneId, QueueName, ShardId, WallMs
 from holdfast.frontend.follow import Follow
 from holdfast.frontend.keyring import Keyring

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from holdfast.core.store import (
+from holdfast.core.coordination.store import (
     Check,
     Compacted,
     Delete,

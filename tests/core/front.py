@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 from typing import Any
 
-from holdfast.core import calls
-from holdfast.core import command as c
-from holdfast.core.calls import Answered, Asked, ByReceipt, Call, Everywhere, Lost, ReceiveAny, SendAll
-from holdfast.core.cluster import HostId, ShardState
+from holdfast.core.cluster import calls
+from holdfast.core.cluster.calls import Answered, Asked, ByReceipt, Call, Everywhere, Lost, ReceiveAny, SendAll
+from holdfast.core.cluster.route import Router
+from holdfast.core.cluster.table import LaneRow, Layout, Model, put_layout
+from holdfast.core.coordination.cluster import HostId, ShardState
+from holdfast.core.coordination.store import Write
 from holdfast.core.limits import SECOND
-from holdfast.core.route import Router
-from holdfast.core.store import Write
-from holdfast.core.table import LaneRow, Layout, Model, put_layout
+from holdfast.core.queue import command as c
 from holdfast.core.types import Epoch, Header, Instant, LaneId, Lsn, Receipt, Seq, ShardId
 from tests.core.test_table import QUEUE, Fed, put_queue, put_shard
 

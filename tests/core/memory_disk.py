@@ -9,8 +9,8 @@ from typing import Any, Self, TypeVar
 
 import msgspec
 
-from holdfast.core.codec import encode
-from holdfast.core.files import (
+from holdfast.core.limits import STRETCH_BITS
+from holdfast.core.log.files import (
     Create,
     FileOp,
     List,
@@ -23,9 +23,11 @@ from holdfast.core.files import (
     Work,
     Write,
 )
-from holdfast.core.journal import Journal
-from holdfast.core.limits import STRETCH_BITS
-from holdfast.core.record import (
+from holdfast.core.log.journal import Journal
+from holdfast.core.log.recovery import Recovered, recover
+from holdfast.core.log.segment_files import prepare_segment
+from holdfast.core.queue.codec import encode
+from holdfast.core.queue.record import (
     NO_DIGEST,
     Arrived,
     Deleted,
@@ -34,8 +36,6 @@ from holdfast.core.record import (
     Sent,
     header_of,
 )
-from holdfast.core.recovery import Recovered, recover
-from holdfast.core.segment_files import prepare_segment
 from holdfast.core.types import Epoch, Group, Header, Instant, LaneId, Lsn, Seq, ShardId, WallMs
 
 Result = TypeVar("Result")

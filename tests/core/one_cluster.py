@@ -1,6 +1,6 @@
 """The records of a small cluster, as one process knows them."""
 
-from holdfast.core.cluster import (
+from holdfast.core.coordination.cluster import (
     Assignment,
     DiskId,
     DiskRecord,
@@ -17,8 +17,8 @@ from holdfast.core.cluster import (
     host_key,
     shard_key,
 )
-from holdfast.core.cluster_view import ClusterView
-from holdfast.core.store import Record, Snapshot
+from holdfast.core.coordination.cluster_view import ClusterView
+from holdfast.core.coordination.store import Record, Snapshot
 from holdfast.core.types import Epoch, Lsn, ShardId
 
 

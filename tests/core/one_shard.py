@@ -9,12 +9,12 @@ from typing import Any
 
 from hypothesis import HealthCheck, settings
 
-from holdfast.core import backlog
-from holdfast.core import command as c
 from holdfast.core.errors import HoldfastError
 from holdfast.core.limits import SECOND
-from holdfast.core.record import Record
-from holdfast.core.shard import Shard
+from holdfast.core.queue import backlog
+from holdfast.core.queue import command as c
+from holdfast.core.queue.record import Record
+from holdfast.core.queue.shard import Shard
 from holdfast.core.types import Instant, LaneConfig, LaneId, Lsn, Receipt, Seq, ShardId, WallMs
 from tests.scenarios.memory_log import MemoryLog
 

@@ -7,8 +7,8 @@ test can drop or keep back messages, answer the store's questions as it likes, a
 from collections.abc import Callable
 from typing import Any
 
-from holdfast.core import command as c
-from holdfast.core.cluster import (
+from holdfast.core.coordination.asking import Fetch, Fetched, Outcome, Settled, Transact
+from holdfast.core.coordination.cluster import (
     HostId,
     Life,
     Member,
@@ -19,15 +19,27 @@ from holdfast.core.cluster import (
     host_key,
     shard_key,
 )
-from holdfast.core.coordination import Fetch, Fetched, Outcome, Settled, Transact
-from holdfast.core.damaged import Damaged
+from holdfast.core.coordination.store import Put, State, Transaction
 from holdfast.core.errors import CorruptLog
-from holdfast.core.replica import Replica
-from holdfast.core.replica_message import Envelope, Message, decode_envelope, encode_envelope
-from holdfast.core.replica_recovery import recover_replica
-from holdfast.core.segment_files import prepare_segment
-from holdfast.core.station import Assigned, Changed, Done, Event, Heard, Job, Notice, Output, Presence, Present, Tick
-from holdfast.core.store import Put, State, Transaction
+from holdfast.core.log.segment_files import prepare_segment
+from holdfast.core.queue import command as c
+from holdfast.core.replication.damaged import Damaged
+from holdfast.core.replication.replica import Replica
+from holdfast.core.replication.replica_message import Envelope, Message, decode_envelope, encode_envelope
+from holdfast.core.replication.replica_recovery import recover_replica
+from holdfast.core.replication.station import (
+    Assigned,
+    Changed,
+    Done,
+    Event,
+    Heard,
+    Job,
+    Notice,
+    Output,
+    Presence,
+    Present,
+    Tick,
+)
 from holdfast.core.types import Epoch, Instant, LaneConfig, LaneId, Lsn, ShardId, WallMs
 from tests.core.memory_disk import RESERVE, SEGMENT, MemoryDisk, Plain, lose_all
 

@@ -1,12 +1,12 @@
 """What the manager wants of its cluster, asked directly: what takes too long for a story."""
 
-from holdfast.core.arrangement import Arranger, Assign, Change, Dismiss, Settings
-from holdfast.core.cluster import DiskId, HostId, Life, ShardRecord
-from holdfast.core.cluster_view import ClusterView
-from holdfast.core.heartbeat import Heartbeat, Role, ShardReport
+from holdfast.core.cluster.arrangement import Arranger, Assign, Change, Dismiss, Settings
+from holdfast.core.cluster.suspicion import Hearing
+from holdfast.core.coordination.cluster import DiskId, HostId, Life, ShardRecord
+from holdfast.core.coordination.cluster_view import ClusterView
+from holdfast.core.coordination.heartbeat import Heartbeat, Role, ShardReport
+from holdfast.core.coordination.sizing import Grow
 from holdfast.core.limits import LEAVE_AFTER, MINUTE, SECOND
-from holdfast.core.sizing import Grow
-from holdfast.core.suspicion import Hearing
 from holdfast.core.types import Epoch, Lsn, ShardId
 from tests.core.one_cluster import view_of
 

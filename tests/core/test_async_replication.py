@@ -5,11 +5,11 @@ And it can be found again on the disk that had it.
 
 import pytest
 
-from holdfast.core import command as c
-from holdfast.core.cluster import HostId, LossRecord, decode_loss, loss_key
+from holdfast.core.coordination.cluster import HostId, LossRecord, decode_loss, loss_key
 from holdfast.core.errors import Overloaded
-from holdfast.core.reinjection import Lost, find_lost
-from holdfast.core.replica_message import Ack
+from holdfast.core.queue import command as c
+from holdfast.core.replication.reinjection import Lost, find_lost
+from holdfast.core.replication.replica_message import Ack
 from holdfast.core.types import Epoch, Kind, LaneConfig, LaneId, Lsn, Receipt
 from tests.core.memory_disk import Plain
 from tests.core.replica_cluster import LANE, SHARD, Cluster, serving

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.bucket import Buckets, Claim, Rate, RequestThrottled
+from holdfast.core.admission.bucket import Buckets, Claim, Rate, RequestThrottled
 from holdfast.core.errors import SqsError
 
 SECOND = 1_000_000

@@ -2,16 +2,16 @@
 
 import msgspec
 
-from holdfast.core.arrangement import Settings
-from holdfast.core.census import Census, LaneUse
-from holdfast.core.cluster import DiskId, HostId, Life
-from holdfast.core.heartbeat import Heartbeat, Role, ShardReport
-from holdfast.core.lane import Lane
-from holdfast.core.lane_keeper import Expand, LaneKeeper, Order, Queue
+from holdfast.core.cluster.arrangement import Settings
+from holdfast.core.cluster.lane_keeper import Expand, LaneKeeper, Order, Queue
+from holdfast.core.cluster.membership import Manager
+from holdfast.core.cluster.table import LaneRow, Layout
+from holdfast.core.coordination.census import Census, LaneUse
+from holdfast.core.coordination.cluster import DiskId, HostId, Life
+from holdfast.core.coordination.heartbeat import Heartbeat, Role, ShardReport
+from holdfast.core.coordination.sizing import LaneLimits, QueueUse
 from holdfast.core.limits import CENSUS_LANES, EXPAND_AFTER, NOTED_LANES_MAX, SECOND
-from holdfast.core.membership import Manager
-from holdfast.core.sizing import LaneLimits, QueueUse
-from holdfast.core.table import LaneRow, Layout
+from holdfast.core.queue.lane import Lane
 from holdfast.core.types import Epoch, Instant, LaneConfig, LaneId, Lsn, QueueName, Seq, ShardId
 from tests.core.one_cluster import view_of
 from tests.core.replica_cluster import LANE, serving

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from holdfast.core.cluster import (
+from holdfast.core.coordination.cluster import (
     Assignment,
     DiskId,
     DiskRecord,

@@ -4,10 +4,19 @@ import random
 
 import pytest
 
-from holdfast.core import compaction
-from holdfast.core.archive import Found, IndexNeeded, Location
-from holdfast.core.codec import decode_message
-from holdfast.core.command import (
+from holdfast.core.errors import CorruptLog
+from holdfast.core.limits import STRETCH_BITS
+from holdfast.core.log import compaction
+from holdfast.core.log.archive import Found, IndexNeeded, Location
+from holdfast.core.log.compaction import Compaction, Step, pick
+from holdfast.core.log.index import SegmentIndex
+from holdfast.core.log.primary import Primary
+from holdfast.core.log.recovery import recover
+from holdfast.core.log.segment import segment_path
+from holdfast.core.log.segment_files import Segment, load_index, prepare_segment
+from holdfast.core.log.snapshot import advance_snapshot, remove_old
+from holdfast.core.queue.codec import decode_message
+from holdfast.core.queue.command import (
     Accepted,
     Command,
     Configure,
@@ -18,17 +27,8 @@ from holdfast.core.command import (
     Receive,
     Send,
 )
-from holdfast.core.compaction import Compaction, Step, pick
-from holdfast.core.errors import CorruptLog
-from holdfast.core.index import SegmentIndex
-from holdfast.core.limits import STRETCH_BITS
-from holdfast.core.primary import Primary
-from holdfast.core.record import NO_DIGEST, Moved, Record
-from holdfast.core.recovery import recover
-from holdfast.core.segment import segment_path
-from holdfast.core.segment_files import Segment, load_index, prepare_segment
-from holdfast.core.shard import Shard
-from holdfast.core.snapshot import advance_snapshot, remove_old
+from holdfast.core.queue.record import NO_DIGEST, Moved, Record
+from holdfast.core.queue.shard import Shard
 from holdfast.core.types import Cause, Epoch, Instant, LaneConfig, LaneId, Lsn, Receipt, WallMs
 from tests.core.memory_disk import LANE, RESERVE, SEGMENT, SHARD, Book, Host, MemoryDisk, Plain, sent
 

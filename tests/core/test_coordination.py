@@ -1,11 +1,11 @@
 """Writes of one machine: one at a time for each key, read back however they ended."""
 
-from holdfast.core.arrangement import Settings
-from holdfast.core.cluster import HostId
-from holdfast.core.coordination import Desk, Fetched, Loaded, Outcome, Settled
+from holdfast.core.cluster.arrangement import Settings
+from holdfast.core.cluster.membership import Leased, Manager, Thawed, Tick, What
+from holdfast.core.coordination.asking import Desk, Fetched, Loaded, Outcome, Settled
+from holdfast.core.coordination.cluster import HostId
+from holdfast.core.coordination.store import LeaseId, Snapshot, Transaction
 from holdfast.core.limits import ASK_PATIENCE, ASKS_MAX
-from holdfast.core.membership import Leased, Manager, Thawed, Tick, What
-from holdfast.core.store import LeaseId, Snapshot, Transaction
 
 NOTHING = Transaction((), ())
 

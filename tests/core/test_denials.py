@@ -4,8 +4,8 @@ import inspect
 
 import pytest
 
-from holdfast.core import denials
-from holdfast.core.denials import Denial
+from holdfast.core.admission import denials
+from holdfast.core.admission.denials import Denial
 from holdfast.core.errors import HoldfastError
 
 # Class: JSON name, Query code, status.

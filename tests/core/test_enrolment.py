@@ -6,9 +6,11 @@ from typing import Any
 import google_crc32c
 import pytest
 
-from holdfast.core.cluster import CLUSTER_KEY, DiskId, HostId, decode_disk, disk_key, host_key
-from holdfast.core.coordination import Fetch, Fetched, Outcome, Transact
-from holdfast.core.enrolment import (
+from holdfast.core.coordination.asking import Fetch, Fetched, Outcome, Transact
+from holdfast.core.coordination.cluster import CLUSTER_KEY, DiskId, HostId, decode_disk, disk_key, host_key
+from holdfast.core.coordination.store import Put, State, Transaction
+from holdfast.core.errors import CorruptLog
+from holdfast.core.replication.enrolment import (
     Enrolled,
     Enrolling,
     ForeignStore,
@@ -17,8 +19,6 @@ from holdfast.core.enrolment import (
     decode_identity,
     enrol,
 )
-from holdfast.core.errors import CorruptLog
-from holdfast.core.store import Put, State, Transaction
 from tests.sim.disk import Disk
 
 HOST = HostId("h1")

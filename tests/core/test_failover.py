@@ -1,10 +1,10 @@
 """Another member takes over: what was acknowledged is there, what was not may be, and the old primary is fenced."""
 
-from holdfast.core import command as c
-from holdfast.core.cluster import ShardState
+from holdfast.core.coordination.cluster import ShardState
 from holdfast.core.errors import NotPrimary, OutcomeUnknown
-from holdfast.core.replica_message import Ack, Append, Fenced
-from holdfast.core.station import NoticeKind
+from holdfast.core.queue import command as c
+from holdfast.core.replication.replica_message import Ack, Append, Fenced
+from holdfast.core.replication.station import NoticeKind
 from tests.core.replica_cluster import Cluster, Letter, Node, serving
 
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from holdfast.core import command as c
 from holdfast.core.errors import InvalidParameterValue
 from holdfast.core.limits import ATTEMPT_WINDOW, DEDUP_WINDOW, SECOND, VISIBILITY_MAX_S
+from holdfast.core.queue import command as c
 from holdfast.core.types import Kind, LaneConfig, Receipt
 from tests.core.one_shard import LANE, SETTINGS, SMALL, OneShard, receipt_of
 from tests.scenarios.world import changed_limits

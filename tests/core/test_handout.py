@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from holdfast.core import command as c
-from holdfast.core.handout import hold_next
-from holdfast.core.lane import Lane
 from holdfast.core.limits import SECOND
-from holdfast.core.shard import Shard
-from holdfast.core.state import dump_lane
+from holdfast.core.queue import command as c
+from holdfast.core.queue.handout import hold_next
+from holdfast.core.queue.lane import Lane
+from holdfast.core.queue.shard import Shard
+from holdfast.core.queue.state import dump_lane
 from holdfast.core.types import Header, Instant, Kind, LaneConfig, WallMs
 from tests.core.one_shard import LANE, OneShard, seqs
 

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.command import Need
-from holdfast.core.index import (
+from holdfast.core.log.index import (
     DIGEST_BYTES,
     HEAD_BYTES,
     IndexHead,
@@ -16,7 +15,8 @@ from holdfast.core.index import (
     decode_index_head,
     encode_index,
 )
-from holdfast.core.record import header_of
+from holdfast.core.queue.command import Need
+from holdfast.core.queue.record import header_of
 from holdfast.core.types import Epoch, Header, Instant, LaneId, Lsn, Seq, ShardId
 from tests.core.memory_disk import LANE, sent
 

@@ -3,17 +3,17 @@
 import msgspec
 import pytest
 
-from holdfast.core.archive import Found, IndexNeeded, Location
-from holdfast.core.codec import decode_message
-from holdfast.core.command import Need
 from holdfast.core.errors import CorruptLog
-from holdfast.core.files import FileOp, Rename, Sync, SyncDir, Write
-from holdfast.core.index import SegmentIndex
-from holdfast.core.journal import Journal
 from holdfast.core.limits import FRAME_BYTES_MAX
-from holdfast.core.record import NO_DIGEST, Arrived, Deleted, Moved, Purged, header_of
-from holdfast.core.segment import SECTOR, decode_frame, decode_header
-from holdfast.core.segment_files import load_index, prepare_segment
+from holdfast.core.log.archive import Found, IndexNeeded, Location
+from holdfast.core.log.files import FileOp, Rename, Sync, SyncDir, Write
+from holdfast.core.log.index import SegmentIndex
+from holdfast.core.log.journal import Journal
+from holdfast.core.log.segment import SECTOR, decode_frame, decode_header
+from holdfast.core.log.segment_files import load_index, prepare_segment
+from holdfast.core.queue.codec import decode_message
+from holdfast.core.queue.command import Need
+from holdfast.core.queue.record import NO_DIGEST, Arrived, Deleted, Moved, Purged, header_of
 from holdfast.core.types import Cause, Epoch, Header, Instant, LaneId, Lsn, Seq, ShardId, WallMs
 from tests.core.memory_disk import (
     LANE,

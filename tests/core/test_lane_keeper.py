@@ -3,10 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core import catalogue
-from holdfast.core.catalogue import QueueRow
-from holdfast.core.cluster import HostId
-from holdfast.core.lane_keeper import (
+from holdfast.core.cluster.lane_keeper import (
     Expand,
     LaneKeeper,
     Merge,
@@ -20,10 +17,13 @@ from holdfast.core.lane_keeper import (
     remove_queue,
     write_down,
 )
+from holdfast.core.cluster.table import KEY_MAX, LaneRow, Layout, Model, Phase, layout_key, layout_of, put_layout
+from holdfast.core.coordination import catalogue
+from holdfast.core.coordination.catalogue import QueueRow
+from holdfast.core.coordination.cluster import HostId
+from holdfast.core.coordination.sizing import LaneLimits, QueueUse
+from holdfast.core.coordination.store import Put, State, Transaction
 from holdfast.core.limits import EXPAND_AFTER, RESHAPES_MAX, SECOND, SHRINK_AFTER
-from holdfast.core.sizing import LaneLimits, QueueUse
-from holdfast.core.store import Put, State, Transaction
-from holdfast.core.table import KEY_MAX, LaneRow, Layout, Model, Phase, layout_key, layout_of, put_layout
 from holdfast.core.types import LaneId, QueueName, ShardId, WallMs
 
 LIMITS = LaneLimits(messages=1000, bytes=10**9, in_flight=10**6, sends_per_s=10**6)

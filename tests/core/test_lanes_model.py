@@ -12,14 +12,14 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from holdfast.core import command as c
-from holdfast.core import reshape
-from holdfast.core.coordination import Outcome
-from holdfast.core.dedup import group_of
+from holdfast.core.cluster import reshape
+from holdfast.core.cluster.table import LaneRow, Layout, Phase, layout_key, layout_of, put_layout
+from holdfast.core.coordination.asking import Outcome
+from holdfast.core.coordination.store import State, Transaction
 from holdfast.core.errors import HoldfastError, ServiceUnavailable
 from holdfast.core.limits import DEDUP_WINDOW, REQUEST_WINDOW, SECOND
-from holdfast.core.store import State, Transaction
-from holdfast.core.table import LaneRow, Layout, Phase, layout_key, layout_of, put_layout
+from holdfast.core.queue import command as c
+from holdfast.core.queue.dedup import group_of
 from holdfast.core.types import Address, Epoch, Kind, LaneConfig, LaneId, Lsn, QueueName, ShardId
 from tests.core.one_shard import SETTINGS, OneShard, receipt_of
 from tests.scenarios.world import changed_limits

@@ -2,14 +2,14 @@
 
 import pytest
 
-from holdfast.core import calls
-from holdfast.core import command as c
-from holdfast.core.catalogue import queue_key
-from holdfast.core.cluster import ShardState
+from holdfast.core.cluster import calls
+from holdfast.core.cluster.table import LaneRow, Layout, Model, Phase, put_layout
+from holdfast.core.coordination.catalogue import queue_key
+from holdfast.core.coordination.cluster import ShardState
+from holdfast.core.coordination.store import Delete
 from holdfast.core.errors import HoldfastError, NotPrimary, OverLimit, Overloaded, QueueDoesNotExist
 from holdfast.core.limits import ROUTE_PATIENCE
-from holdfast.core.store import Delete
-from holdfast.core.table import LaneRow, Layout, Model, Phase, put_layout
+from holdfast.core.queue import command as c
 from holdfast.core.types import Address, LaneId, ShardId
 from tests.core.front import HOSTS, Front, delivery, moves_to
 from tests.core.test_table import QUEUE

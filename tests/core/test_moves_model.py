@@ -12,9 +12,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from holdfast.core import command as c
 from holdfast.core.errors import HoldfastError
 from holdfast.core.limits import SECOND
+from holdfast.core.queue import command as c
 from holdfast.core.types import Address, Instant, Kind, LaneConfig, LaneId, Receipt, Redrive, ShardId
 from tests.core.one_shard import SETTINGS
 from tests.scenarios.world import Mode, Network, World

@@ -4,8 +4,8 @@ import random
 
 import pytest
 
-from holdfast.core import command as c
 from holdfast.core.limits import PEEK_MAX, WINDOW_MAX
+from holdfast.core.queue import command as c
 from holdfast.core.types import Kind, LaneConfig, LaneId, Seq
 from tests.core.one_shard import LANE, SMALL, OneShard, receipt_of
 from tests.scenarios.world import changed_limits

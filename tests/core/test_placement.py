@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.cluster import HostId
-from holdfast.core.placement import Board, Move, Place, hand_overs, plan_moves
+from holdfast.core.cluster.placement import Board, Move, Place, hand_overs, plan_moves
+from holdfast.core.coordination.cluster import HostId
 from holdfast.core.types import ShardId
 
 Layout = dict[ShardId, list[HostId]]

@@ -12,13 +12,13 @@ from botocore.loaders import Loader
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.core.access import BATCHES, KNOWN, OWNER_ONLY, Access, owner_of, root_of
-from holdfast.core.condition import Key
+from holdfast.core.admission.access import BATCHES, KNOWN, OWNER_ONLY, Access, owner_of, root_of
+from holdfast.core.admission.condition import Key
+from holdfast.core.admission.permission import add_permission, remove_permission
+from holdfast.core.admission.policy import Decision, Policy, Side, Verdict, evaluate, refusal, remember_as
+from holdfast.core.admission.policy_text import parse_identity_policy, parse_queue_policy
+from holdfast.core.admission.wildcard import glob, patterns
 from holdfast.core.errors import InvalidAttributeValue, InvalidParameterValue, MissingParameter, OverLimit
-from holdfast.core.permission import add_permission, remove_permission
-from holdfast.core.policy import Decision, Policy, Side, Verdict, evaluate, refusal, remember_as
-from holdfast.core.policy_text import parse_identity_policy, parse_queue_policy
-from holdfast.core.wildcard import glob, patterns
 
 HOME, AWAY = "111111111111", "222222222222"
 ANN, BOB = f"arn:aws:iam::{HOME}:user/ann", f"arn:aws:iam::{AWAY}:user/team/bob"

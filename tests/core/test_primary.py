@@ -4,9 +4,6 @@ from typing import cast
 
 import pytest
 
-from holdfast.core import command as c
-from holdfast.core.codec import decode
-from holdfast.core.command import Delivery, Need
 from holdfast.core.errors import (
     InvalidParameterValue,
     NoRoom,
@@ -15,12 +12,15 @@ from holdfast.core.errors import (
     QueueDoesNotExist,
     ReceiptHandleIsInvalid,
 )
-from holdfast.core.journal import Journal
 from holdfast.core.limits import SECOND
-from holdfast.core.poll import Polls, Waiter
-from holdfast.core.primary import Primary, Reply
-from holdfast.core.record import Deleted
-from holdfast.core.shard import Shard
+from holdfast.core.log.journal import Journal
+from holdfast.core.log.primary import Primary, Reply
+from holdfast.core.queue import command as c
+from holdfast.core.queue.codec import decode
+from holdfast.core.queue.command import Delivery, Need
+from holdfast.core.queue.poll import Polls, Waiter
+from holdfast.core.queue.record import Deleted
+from holdfast.core.queue.shard import Shard
 from holdfast.core.types import Instant, Kind, LaneConfig, LaneId, Lsn, Receipt, Seq, ShardId, WallMs
 from tests.core.memory_disk import Plain
 from tests.scenarios.memory_log import MemoryLog

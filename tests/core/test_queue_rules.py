@@ -6,11 +6,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from holdfast.core import command as c
-from holdfast.core import receipt, record, state
 from holdfast.core.errors import InvalidAttributeValue, ReceiptHandleIsInvalid
-from holdfast.core.outbox import Inbox
-from holdfast.core.shard import Shard
+from holdfast.core.queue import command as c
+from holdfast.core.queue import receipt, record, state
+from holdfast.core.queue.outbox import Inbox
+from holdfast.core.queue.shard import Shard
+from holdfast.core.queue.wheel import Wheel, on_grid
 from holdfast.core.types import (
     Address,
     Cause,
@@ -28,7 +29,6 @@ from holdfast.core.types import (
     WallMs,
 )
 from holdfast.core.untouched import UNTOUCHED, own
-from holdfast.core.wheel import Wheel, on_grid
 from tests.core.one_shard import LANE, SMALL, OneShard, receipt_of, seqs
 from tests.scenarios.world import changed_limits
 

@@ -1,14 +1,14 @@
 """Members come and go between two frames, by one compare-and-swap whose outcome is certain before anything goes on."""
 
-from holdfast.core import command as c
-from holdfast.core.cluster import HostId, Life, Member
-from holdfast.core.coordination import Fetch, Transact
+from holdfast.core.coordination.asking import Fetch, Transact
+from holdfast.core.coordination.cluster import HostId, Life, Member
+from holdfast.core.coordination.store import Put, State, Transaction
 from holdfast.core.errors import Overloaded, Unsure
-from holdfast.core.replica_message import Append
-from holdfast.core.shard import Shard
-from holdfast.core.snapshot import Advanced, advance_snapshot, list_snapshots, removable, remove_old
-from holdfast.core.station import Frozen, NoticeKind, Tick
-from holdfast.core.store import Put, State, Transaction
+from holdfast.core.log.snapshot import Advanced, advance_snapshot, list_snapshots, removable, remove_old
+from holdfast.core.queue import command as c
+from holdfast.core.queue.shard import Shard
+from holdfast.core.replication.replica_message import Append
+from holdfast.core.replication.station import Frozen, NoticeKind, Tick
 from holdfast.core.types import Receipt
 from tests.core.memory_disk import MemoryDisk
 from tests.core.replica_cluster import LANE, SHARD, Cluster, Letter, Node, serving

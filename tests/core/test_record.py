@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.codec import clear_bytes, decode, decode_message, encode, open_sent, pack_header, unpack_header
-from holdfast.core.dedup import BEQUEATHED_BYTES
-from holdfast.core.record import (
+from holdfast.core.queue.codec import clear_bytes, decode, decode_message, encode, open_sent, pack_header, unpack_header
+from holdfast.core.queue.dedup import BEQUEATHED_BYTES
+from holdfast.core.queue.record import (
     Arrived,
     Changed,
     Configured,

@@ -8,13 +8,13 @@ import msgspec
 import pytest
 
 from holdfast.core.errors import CorruptLog
-from holdfast.core.files import FileOp, Sync, SyncDir, Write
 from holdfast.core.limits import STRETCH_BITS
-from holdfast.core.promise import decode_promise, encode_promise
-from holdfast.core.record import Deleted, Record
-from holdfast.core.recovery import recover
-from holdfast.core.segment import SECTOR, decode_frame, encode_frame, frame_length, segment_path
-from holdfast.core.snapshot import SnapshotHead, advance_snapshot, remove_old, write_snapshot
+from holdfast.core.log.files import FileOp, Sync, SyncDir, Write
+from holdfast.core.log.promise import decode_promise, encode_promise
+from holdfast.core.log.recovery import recover
+from holdfast.core.log.segment import SECTOR, decode_frame, encode_frame, frame_length, segment_path
+from holdfast.core.log.snapshot import SnapshotHead, advance_snapshot, remove_old, write_snapshot
+from holdfast.core.queue.record import Deleted, Record
 from holdfast.core.types import Epoch, Instant, Lsn
 from tests.core.memory_disk import (
     LANE,

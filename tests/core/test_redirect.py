@@ -2,14 +2,14 @@
 
 import pytest
 
-from holdfast.core import command as c
-from holdfast.core.command import ArriveReply
-from holdfast.core.outbox import Entry
-from holdfast.core.redirect import settle
-from holdfast.core.redrive import GONE
-from holdfast.core.reshape import merge, split
-from holdfast.core.store import Delete
-from holdfast.core.table import LaneRow, Layout, Phase, layout_key, put_layout
+from holdfast.core.cluster.redirect import settle
+from holdfast.core.cluster.reshape import merge, split
+from holdfast.core.cluster.table import LaneRow, Layout, Phase, layout_key, put_layout
+from holdfast.core.coordination.store import Delete
+from holdfast.core.queue import command as c
+from holdfast.core.queue.command import ArriveReply
+from holdfast.core.queue.outbox import Entry
+from holdfast.core.queue.redrive import GONE
 from holdfast.core.types import Address, Kind, LaneConfig, LaneId, Redrive, ShardId
 from tests.core.one_shard import LANE, OneShard
 from tests.core.test_table import QUEUE, Fed, put_queue

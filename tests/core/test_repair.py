@@ -6,14 +6,14 @@ a learner that of the files it copies.
 
 import pytest
 
-from holdfast.core.archive import Location
-from holdfast.core.candidate import verify
-from holdfast.core.codec import decode_message
-from holdfast.core.replica_log import ReplicaLog
-from holdfast.core.scrub import scrub
-from holdfast.core.shard import Shard
-from holdfast.core.snapshot import advance_snapshot
-from holdfast.core.station import NoticeKind, Scrubbed
+from holdfast.core.log.archive import Location
+from holdfast.core.log.scrub import scrub
+from holdfast.core.log.snapshot import advance_snapshot
+from holdfast.core.queue.codec import decode_message
+from holdfast.core.queue.shard import Shard
+from holdfast.core.replication.candidate import verify
+from holdfast.core.replication.replica_log import ReplicaLog
+from holdfast.core.replication.station import NoticeKind, Scrubbed
 from holdfast.core.types import Lsn
 from tests.core.memory_disk import Plain
 from tests.core.replica_cluster import LANE, SHARD, Cluster, serving

@@ -1,9 +1,9 @@
 """The normal path of a shard on three hosts: frames go to all members, and a reply waits for all of them."""
 
-from holdfast.core import command as c
-from holdfast.core.cluster import ShardState
+from holdfast.core.coordination.cluster import ShardState
 from holdfast.core.errors import NotPrimary
-from holdfast.core.replica_message import Ack, Append
+from holdfast.core.queue import command as c
+from holdfast.core.replication.replica_message import Ack, Append
 from tests.core.replica_cluster import LANE, serving
 
 

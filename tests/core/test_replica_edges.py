@@ -2,17 +2,17 @@
 
 import pytest
 
-from holdfast.core import command as c
-from holdfast.core.cluster import HostId
-from holdfast.core.damaged import Damaged
+from holdfast.core.coordination.cluster import HostId
+from holdfast.core.coordination.heartbeat import Role
 from holdfast.core.errors import CorruptLog, NotPrimary, OutcomeUnknown, Overloaded
-from holdfast.core.files import Create, Rename, Sync, Write
-from holdfast.core.heartbeat import Role
 from holdfast.core.limits import HELD_MAX, REPLICA_BEAT
-from holdfast.core.promise import encode_promise
-from holdfast.core.replica_message import Append, Chunk, Message, Pull, Restart
-from holdfast.core.segment import SECTOR
-from holdfast.core.station import Assigned, Done, Heard, NoticeKind
+from holdfast.core.log.files import Create, Rename, Sync, Write
+from holdfast.core.log.promise import encode_promise
+from holdfast.core.log.segment import SECTOR
+from holdfast.core.queue import command as c
+from holdfast.core.replication.damaged import Damaged
+from holdfast.core.replication.replica_message import Append, Chunk, Message, Pull, Restart
+from holdfast.core.replication.station import Assigned, Done, Heard, NoticeKind
 from holdfast.core.types import Epoch, Instant, WallMs
 from tests.core.replica_cluster import LANE, SHARD, Cluster, Letter, serving
 from tests.core.test_reconfiguration import drain_and_forget, names

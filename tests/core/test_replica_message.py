@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.cluster import HostId, Life
-from holdfast.core.replica_message import (
+from holdfast.core.coordination.cluster import HostId, Life
+from holdfast.core.log.segment import stem_of
+from holdfast.core.replication.replica_message import (
     NOWHERE,
     VERSION,
     Ack,
@@ -27,7 +28,6 @@ from holdfast.core.replica_message import (
     decode_envelope,
     encode_envelope,
 )
-from holdfast.core.segment import stem_of
 from holdfast.core.types import Epoch, Instant, Lsn, ShardId
 
 E, PLACE = Epoch(3), Place(stem_of(Epoch(2), Lsn(17)), 1024, Lsn(20), 0xFFFFFFFF)

@@ -6,12 +6,12 @@ from random import Random
 
 import pytest
 
-from holdfast.core import command as c
-from holdfast.core.cluster import HostId, Life, Member, ShardState
-from holdfast.core.coordination import Transact
-from holdfast.core.replica import Replica
-from holdfast.core.segment_files import Position, SegmentReader, list_segments
-from holdfast.core.station import Tick
+from holdfast.core.coordination.asking import Transact
+from holdfast.core.coordination.cluster import HostId, Life, Member, ShardState
+from holdfast.core.log.segment_files import Position, SegmentReader, list_segments
+from holdfast.core.queue import command as c
+from holdfast.core.replication.replica import Replica
+from holdfast.core.replication.station import Tick
 from tests.core.memory_disk import MemoryDisk
 from tests.core.replica_cluster import MS, SHARD, Node, serving
 

@@ -7,12 +7,12 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core import command as c
-from holdfast.core import state
 from holdfast.core.errors import HoldfastError, OutcomeUnknown
 from holdfast.core.limits import REQUEST_WINDOW, SECOND
-from holdfast.core.requests import Requests
-from holdfast.core.shard import Shard
+from holdfast.core.queue import command as c
+from holdfast.core.queue import state
+from holdfast.core.queue.requests import Requests
+from holdfast.core.queue.shard import Shard
 from holdfast.core.types import Epoch, Instant, Kind, LaneConfig, Lsn, Seq
 from tests.core.one_shard import LANE, SETTINGS, OneShard, receipt_of
 

@@ -6,12 +6,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from holdfast.core import command as c
-from holdfast.core import reshape
-from holdfast.core.coordination import Outcome
+from holdfast.core.cluster import reshape
+from holdfast.core.cluster.table import KEY_MAX, LaneRow, Layout, Model, Phase
+from holdfast.core.coordination.asking import Outcome
 from holdfast.core.errors import HoldfastError, NotPrimary
 from holdfast.core.limits import FORMER_LANES_MAX, REQUEST_WINDOW, SECOND
-from holdfast.core.table import KEY_MAX, LaneRow, Layout, Model, Phase
+from holdfast.core.queue import command as c
 from holdfast.core.types import Address, LaneConfig, LaneId, QueueName, ShardId
 from tests.core.one_shard import OneShard, receipt_of
 

@@ -4,8 +4,8 @@ import itertools
 
 import pytest
 
-from holdfast.core.files import Read, Size, replace
-from holdfast.core.rewrap import rewrap_keys
+from holdfast.core.log.files import Read, Size, replace
+from holdfast.core.log.rewrap import rewrap_keys
 from tests.core.memory_disk import MemoryDisk, PowerCut
 
 NAMES = ("00000001-0000000000000001", "00000002-0000000000000009")

@@ -2,11 +2,12 @@
 
 import msgspec
 
-from holdfast.core import calls
-from holdfast.core import command as c
-from holdfast.core.catalogue import queue_key
-from holdfast.core.cluster import ShardState
-from holdfast.core.dedup import group_of
+from holdfast.core.cluster import calls
+from holdfast.core.cluster.parts import join
+from holdfast.core.cluster.table import KEY_MAX, LaneRow, Layout, Model, Phase, layout_key, put_layout
+from holdfast.core.coordination.catalogue import queue_key
+from holdfast.core.coordination.cluster import ShardState
+from holdfast.core.coordination.store import Delete
 from holdfast.core.errors import (
     InvalidParameterValue,
     LaneDraining,
@@ -18,9 +19,8 @@ from holdfast.core.errors import (
     ReceiptHandleIsInvalid,
 )
 from holdfast.core.limits import CALL_PATIENCE, ROUTE_PATIENCE, SECOND
-from holdfast.core.parts import join
-from holdfast.core.store import Delete
-from holdfast.core.table import KEY_MAX, LaneRow, Layout, Model, Phase, layout_key, put_layout
+from holdfast.core.queue import command as c
+from holdfast.core.queue.dedup import group_of
 from holdfast.core.types import Address, Counts, LaneId, QueueName, ShardId
 from tests.core.front import HOSTS, Front, accepted, delivery, moves_to, receipt
 from tests.core.test_table import QUEUE

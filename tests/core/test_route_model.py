@@ -11,13 +11,13 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from holdfast.core import calls
-from holdfast.core import command as c
-from holdfast.core.calls import Call, Left
-from holdfast.core.cluster import HostId
+from holdfast.core.cluster import calls
+from holdfast.core.cluster.calls import Call, Left
+from holdfast.core.cluster.table import Seat
+from holdfast.core.coordination.cluster import HostId
 from holdfast.core.errors import HoldfastError, NotPrimary, OutcomeUnknown, ServiceUnavailable
 from holdfast.core.limits import SECOND
-from holdfast.core.table import Seat
+from holdfast.core.queue import command as c
 from holdfast.core.types import Epoch, Instant, Kind, LaneConfig, LaneId, ShardId
 from tests.core.front import HOSTS, Front, moves_to
 from tests.core.one_shard import SETTINGS, OneShard

@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.codec import encode
-from holdfast.core.segment import (
+from holdfast.core.log.segment import (
     HEAD_BYTES,
     SECTOR,
     Damaged,
@@ -24,6 +23,7 @@ from holdfast.core.segment import (
     split_records,
     stem_of,
 )
+from holdfast.core.queue.codec import encode
 from holdfast.core.types import Epoch, Instant, Lsn, ShardId, WallMs
 from tests.core.memory_disk import Plain, sent
 

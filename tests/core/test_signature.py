@@ -18,16 +18,16 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from holdfast.core import civil
-from holdfast.core.authorization import read_claim
-from holdfast.core.canonical import canonical_path, canonical_query, decode, encoded_query, join_headers
-from holdfast.core.denials import (
+from holdfast.core.admission.authorization import read_claim
+from holdfast.core.admission.canonical import canonical_path, canonical_query, decode, encoded_query, join_headers
+from holdfast.core.admission.denials import (
     Denial,
     IncompleteSignature,
     InvalidClientTokenId,
     MissingAuthenticationToken,
     SignatureDoesNotMatch,
 )
-from holdfast.core.signature import Signed, Signer, SigningKeys, Verifier, derive
+from holdfast.core.admission.signature import Signed, Signer, SigningKeys, Verifier, derive
 
 KEY, SECRET = "AKIDEXAMPLE", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY"
 NOW = 1_750_000_000

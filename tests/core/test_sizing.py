@@ -3,9 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.cluster import HostId
-from holdfast.core.limits import SECOND
-from holdfast.core.sizing import (
+from holdfast.core.coordination.cluster import HostId
+from holdfast.core.coordination.sizing import (
     Grow,
     HostUse,
     LaneLimits,
@@ -18,6 +17,7 @@ from holdfast.core.sizing import (
     pressure,
     shards_for,
 )
+from holdfast.core.limits import SECOND
 from holdfast.core.types import ShardId
 
 LIMITS = LaneLimits(messages=1000, bytes=1_000_000, in_flight=100, sends_per_s=50)

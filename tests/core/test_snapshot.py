@@ -7,11 +7,11 @@ from hashlib import blake2b
 import pytest
 
 from holdfast.core.errors import CorruptLog
-from holdfast.core.files import Read, SyncDir, Unlink, Work
 from holdfast.core.limits import STRETCH_BITS
-from holdfast.core.segment import segment_path
-from holdfast.core.segment_files import Segment
-from holdfast.core.snapshot import (
+from holdfast.core.log.files import Read, SyncDir, Unlink, Work
+from holdfast.core.log.segment import segment_path
+from holdfast.core.log.segment_files import Segment
+from holdfast.core.log.snapshot import (
     Advanced,
     SnapshotHead,
     advance_snapshot,

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from holdfast.core import command as c
 from holdfast.core.errors import InvalidParameterValue
 from holdfast.core.limits import SECOND, VISIBILITY_MAX_S
+from holdfast.core.queue import command as c
+from holdfast.core.queue.wheel import on_grid
 from holdfast.core.types import LaneConfig, Receipt
-from holdfast.core.wheel import on_grid
 from tests.core.one_shard import LANE, SETTINGS, SMALL, OneShard, receipt_of
 from tests.scenarios.world import changed_limits
 

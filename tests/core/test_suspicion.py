@@ -2,12 +2,12 @@
 
 import msgspec
 
-from holdfast.core.cluster import CLUSTER_KEY, DiskId, HostId, Life, Member, ShardState
-from holdfast.core.cluster_view import ClusterView
-from holdfast.core.heartbeat import Heartbeat, Role, ShardReport, audience_of
+from holdfast.core.cluster.suspicion import Hearing, Trouble, candidates_of, is_cut_off, trouble_of
+from holdfast.core.coordination.cluster import CLUSTER_KEY, DiskId, HostId, Life, Member, ShardState
+from holdfast.core.coordination.cluster_view import ClusterView
+from holdfast.core.coordination.heartbeat import Heartbeat, Role, ShardReport, audience_of
+from holdfast.core.coordination.store import Record, Snapshot
 from holdfast.core.limits import SECOND, STALL_PATIENCE, SUSPECT_AFTER, SUSPECT_AFTER_MAX
-from holdfast.core.store import Record, Snapshot
-from holdfast.core.suspicion import Hearing, Trouble, candidates_of, is_cut_off, trouble_of
 from holdfast.core.types import Epoch, Lsn, ShardId
 from tests.core.one_cluster import view_of
 

@@ -3,11 +3,7 @@
 import msgspec
 import pytest
 
-from holdfast.core import cluster, store
-from holdfast.core.catalogue import QueueRow, put_row, queue_key
-from holdfast.core.cluster import HostId, HostRecord, Life, Member, ShardRecord, ShardState
-from holdfast.core.store import Delete, Put, State, Transaction, Write
-from holdfast.core.table import (
+from holdfast.core.cluster.table import (
     KEY_MAX,
     Here,
     LaneRow,
@@ -20,6 +16,10 @@ from holdfast.core.table import (
     layout_key,
     put_layout,
 )
+from holdfast.core.coordination import cluster, store
+from holdfast.core.coordination.catalogue import QueueRow, put_row, queue_key
+from holdfast.core.coordination.cluster import HostId, HostRecord, Life, Member, ShardRecord, ShardState
+from holdfast.core.coordination.store import Delete, Put, State, Transaction, Write
 from holdfast.core.types import Epoch, LaneId, QueueName, ShardId, WallMs
 
 QUEUE = QueueName("000000000000", "orders")

@@ -2,12 +2,12 @@
 
 from typing import get_args
 
-from holdfast.core import codec
-from holdfast.core.codec import HEADER_BYTES
-from holdfast.core.command import Command
-from holdfast.core.index import ENTRY_BYTES
-from holdfast.core.record import Record, Sent
-from holdfast.core.shard import Shard
+from holdfast.core.log.index import ENTRY_BYTES
+from holdfast.core.queue import codec
+from holdfast.core.queue.codec import HEADER_BYTES
+from holdfast.core.queue.command import Command
+from holdfast.core.queue.record import Record, Sent
+from holdfast.core.queue.shard import Shard
 from holdfast.core.types import ShardId
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.core import limits, usage
-from holdfast.core.bucket import RequestThrottled
+from holdfast.core.admission.bucket import RequestThrottled
 from holdfast.core.errors import NoRoom, QueueDoesNotExist
 from holdfast.core.types import QueueName
 from holdfast.core.usage import LATENCY, WIDTH, Key, Tally, Window, bucket, outcome, shape, units

@@ -8,11 +8,9 @@ from typing import Any, Final
 
 import msgspec
 
-from holdfast.core.coordination import Fetched, Loaded, Outcome, Settled, Watched
-from holdfast.core.federation import OFFICE, Federation
-from holdfast.core.limits import SECOND
-from holdfast.core.membership import Leased, Tick
-from holdfast.core.spread import (
+from holdfast.core.cluster.federation import OFFICE, Federation
+from holdfast.core.cluster.membership import Leased, Tick
+from holdfast.core.cluster.spread import (
     CLUSTERS,
     REPORTS,
     SPREADS,
@@ -27,7 +25,9 @@ from holdfast.core.spread import (
     pick,
     spread_key,
 )
-from holdfast.core.store import Event, LeaseGone, Put, State, Transaction
+from holdfast.core.coordination.asking import Fetched, Loaded, Outcome, Settled, Watched
+from holdfast.core.coordination.store import Event, LeaseGone, Put, State, Transaction
+from holdfast.core.limits import SECOND
 from holdfast.core.types import QueueName
 from tests.scenarios.script import Case
 

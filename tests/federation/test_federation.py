@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.coordination import Fetched, Loaded, Outcome, Settled, Watched
-from holdfast.core.federation import OFFICE, Federation
-from holdfast.core.membership import Leased, Tick
-from holdfast.core.spread import ClusterId, Share, Spread, Standing, pick, weights
-from holdfast.core.store import Event, LeaseId, Record, Snapshot
+from holdfast.core.cluster.federation import OFFICE, Federation
+from holdfast.core.cluster.membership import Leased, Tick
+from holdfast.core.cluster.spread import ClusterId, Share, Spread, Standing, pick, weights
+from holdfast.core.coordination.asking import Fetched, Loaded, Outcome, Settled, Watched
+from holdfast.core.coordination.store import Event, LeaseId, Record, Snapshot
 from tests.federation.script import outputs_of
 from tests.scenarios.script import Case, read_cases, text_of
 

@@ -23,8 +23,8 @@ from botocore.auth import SigV4Auth, SigV4QueryAuth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
-from holdfast.core.denials import Denial
-from holdfast.core.signature import Signed, Verifier
+from holdfast.core.admission.denials import Denial
+from holdfast.core.admission.signature import Signed, Verifier
 from holdfast.frontend import head
 
 KEY, SECRET = "AKIDEXAMPLE", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY"

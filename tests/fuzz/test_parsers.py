@@ -10,9 +10,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from holdfast.core import receipt
 from holdfast.core.errors import HoldfastError, InvalidAttributeValue, InvalidParameterValue, ReceiptHandleIsInvalid
-from holdfast.core.segment import Damaged, decode_frame, judge, split_records
+from holdfast.core.log.segment import Damaged, decode_frame, judge, split_records
+from holdfast.core.queue import receipt
 from holdfast.core.types import Epoch, LaneId, Lsn, Receipt, Seq
 from holdfast.protocol import actions, attributes, dead_letters, moves, query
 from tests.core.test_segment import EPOCH, frame

@@ -1,7 +1,8 @@
 """Deliberate mistakes in the verifier of signatures. Each has to be noticed by tests/fuzz/signatures.py; this tests the
 fuzzer, not the verifier.
 
-A mistake is an edit of the source of core/signature.py, or another function in the place of one that it imports.
+A mistake is an edit of the source of core/admission/signature.py, or another function in the place of one that it
+imports.
 """
 
 import inspect
@@ -9,8 +10,8 @@ import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from holdfast.core import signature
-from holdfast.core.canonical import decode
+from holdfast.core.admission import signature
+from holdfast.core.admission.canonical import decode
 from tests.fuzz.signatures import Verify, secret_of
 
 Edit = tuple[str, str]
@@ -75,7 +76,7 @@ def weakened(weakening: Weakening) -> Callable[[], Verify]:
     """Makes verifiers with the mistake in them."""
     source = inspect.getsource(signature)
     for before, after in weakening.edits:
-        assert before in source, f"core/signature.py no longer says: {before}"
+        assert before in source, f"core/admission/signature.py no longer says: {before}"
         source = source.replace(before, after)
     module = types.ModuleType("weakened_signature")
     exec(compile(source, "weakened_signature.py", "exec"), module.__dict__)  # noqa: S102 - our own source, edited

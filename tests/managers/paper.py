@@ -12,8 +12,10 @@ from typing import Any, Final
 
 import msgspec
 
-from holdfast.core.arrangement import Settings
-from holdfast.core.cluster import (
+from holdfast.core.cluster.arrangement import Settings
+from holdfast.core.cluster.membership import Leased, Manager, Note, Output, Tick, What
+from holdfast.core.coordination.asking import Desk, Fetch, Fetched, Loaded, Outcome, Settled, Transact, Watched
+from holdfast.core.coordination.cluster import (
     DiskId,
     DiskRecord,
     HostId,
@@ -28,11 +30,9 @@ from holdfast.core.cluster import (
     host_key,
     shard_key,
 )
-from holdfast.core.coordination import Desk, Fetch, Fetched, Loaded, Outcome, Settled, Transact, Watched
-from holdfast.core.heartbeat import Heartbeat, Role, ShardReport, audience_of
+from holdfast.core.coordination.heartbeat import Heartbeat, Role, ShardReport, audience_of
+from holdfast.core.coordination.store import Check, Event, LeaseGone, Put, Record, State, Transaction
 from holdfast.core.limits import HEARTBEAT_INTERVAL, SECOND
-from holdfast.core.membership import Leased, Manager, Note, Output, Tick, What
-from holdfast.core.store import Check, Event, LeaseGone, Put, Record, State, Transaction
 from holdfast.core.types import Epoch, Lsn, ShardId
 
 MS: Final = 1000

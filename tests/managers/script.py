@@ -4,8 +4,8 @@ import shlex
 from collections.abc import Callable
 from typing import Final
 
-from holdfast.core.arrangement import Settings
-from holdfast.core.cluster import (
+from holdfast.core.cluster.arrangement import Settings
+from holdfast.core.coordination.cluster import (
     MANAGER_KEY,
     Drain,
     HostId,
@@ -18,8 +18,8 @@ from holdfast.core.cluster import (
     drain_key,
     encode,
 )
+from holdfast.core.coordination.store import Delete, Event, Put, Transaction, Write
 from holdfast.core.limits import SECOND
-from holdfast.core.store import Delete, Event, Put, Transaction, Write
 from holdfast.core.types import Lsn, ShardId
 from tests.managers.paper import PaperHost, World
 from tests.scenarios.script import Case

@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 
-from holdfast.core.arrangement import Settings
-from holdfast.core.cluster import (
+from holdfast.core.cluster.arrangement import Settings
+from holdfast.core.cluster.membership import Manager
+from holdfast.core.coordination.asking import Outcome
+from holdfast.core.coordination.cluster import (
     MANAGER_KEY,
     Drain,
     HostId,
@@ -26,10 +28,8 @@ from holdfast.core.cluster import (
     drain_key,
     encode,
 )
-from holdfast.core.coordination import Outcome
+from holdfast.core.coordination.store import Check, Delete, Event, Put, Transaction, Write
 from holdfast.core.limits import SECOND
-from holdfast.core.membership import Manager
-from holdfast.core.store import Check, Delete, Event, Put, Transaction, Write
 from tests.managers.paper import MS, STORE, PaperHost, World
 
 HOSTS = "abcde"

@@ -16,7 +16,7 @@ import msgspec
 import pytest
 from botocore.exceptions import BotoCoreError, ClientError
 
-from holdfast.core.catalogue import QUEUES, row_of, update
+from holdfast.core.coordination.catalogue import QUEUES, row_of, update
 from holdfast.stores.sqlite import SqliteStore
 from tests.compatibility.claims import proves
 from tests.process.server import Running, running

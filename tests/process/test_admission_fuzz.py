@@ -19,9 +19,9 @@ from botocore.auth import SigV4Auth, SigV4QueryAuth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
-from holdfast.core.catalogue import QueueRow
-from holdfast.core.command import Command
-from holdfast.core.identity import ROOT
+from holdfast.core.coordination.catalogue import QueueRow
+from holdfast.core.coordination.identity import ROOT
+from holdfast.core.queue.command import Command
 from holdfast.core.types import LaneId, QueueName, ShardId, WallMs
 from holdfast.frontend.admit import Signatures
 from holdfast.frontend.companions import Companions

@@ -11,11 +11,11 @@ import pytest
 
 from holdfast.backend import copies
 from holdfast.backend.disk import Disk, make_folders
-from holdfast.core.command import Command, Configure, Delete, Peek, PeekReply, Send
 from holdfast.core.errors import CorruptLog
-from holdfast.core.files import FileOp
-from holdfast.core.scrub import scrub, whole_bytes
-from holdfast.core.segment_files import list_segments, prepare_segment
+from holdfast.core.log.files import FileOp
+from holdfast.core.log.scrub import scrub, whole_bytes
+from holdfast.core.log.segment_files import list_segments, prepare_segment
+from holdfast.core.queue.command import Command, Configure, Delete, Peek, PeekReply, Send
 from holdfast.core.types import Instant, LaneConfig, Seq, WallMs
 from tests.core.memory_disk import LANE, SEGMENT, SHARD, Plain
 from tests.core.test_compaction import Life

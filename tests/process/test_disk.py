@@ -9,8 +9,8 @@ import pytest
 
 from holdfast.backend.disk import FOLDERS, Disk, make_folders
 from holdfast.backend.letters import GAP_BYTES, LETTER_BYTES, SPAN_BYTES, LetterCache, spanned
-from holdfast.core.archive import Location
-from holdfast.core.files import Create, List, Read, Rename, Size, Sync, SyncDir, Unlink, Work, Write, replace
+from holdfast.core.log.archive import Location
+from holdfast.core.log.files import Create, List, Read, Rename, Size, Sync, SyncDir, Unlink, Work, Write, replace
 from holdfast.core.types import Epoch, Lsn, WallMs
 from holdfast.runtime.crypto import KeyFileError, MasterKey, create_key, read_key
 from holdfast.runtime.letter import Letter

@@ -17,7 +17,7 @@ from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
 from holdfast.cli import folder
-from holdfast.core.identity import ROOT
+from holdfast.core.coordination.identity import ROOT
 from holdfast.metadata.identities import Credentials as Made
 from holdfast.metadata.identities import Identities
 from holdfast.protocol import actions

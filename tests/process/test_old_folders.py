@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.core.identity import KEYS, key_of
-from holdfast.core.store import Record
+from holdfast.core.coordination.identity import KEYS, key_of
+from holdfast.core.coordination.store import Record
 from holdfast.metadata import old_formats
 from holdfast.metadata.service import MetadataError
 from holdfast.stores.memory import MemoryStore

@@ -17,7 +17,7 @@ import pytest
 from holdfast.backend.disk import Disk, make_folders
 from holdfast.cli import rotation
 from holdfast.cli.first_start import Stores
-from holdfast.core.identity import ROOT
+from holdfast.core.coordination.identity import ROOT
 from holdfast.metadata.identities import Identities
 from holdfast.metadata.service import Metadata, begin
 from holdfast.runtime.crypto import KeyFileError, MasterKey, create_key, read_key

@@ -5,7 +5,6 @@ import json
 import pytest
 from botocore.loaders import Loader
 
-from holdfast.core.command import Accepted, Send
 from holdfast.core.errors import (
     BatchEntryIdsNotDistinct,
     BatchRequestTooLong,
@@ -19,6 +18,7 @@ from holdfast.core.errors import (
     ReceiptHandleIsInvalid,
     TooManyEntriesInBatchRequest,
 )
+from holdfast.core.queue.command import Accepted, Send
 from holdfast.core.types import Address, Counts, Epoch, Kind, LaneId, Lsn, QueueName, Seq, ShardId
 from holdfast.protocol import actions, attributes, batches, names
 from holdfast.protocol import json as wire

@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from holdfast.core import receipt
-from holdfast.core.command import Delivered
 from holdfast.core.errors import InvalidAttributeName, InvalidParameterValue
+from holdfast.core.queue import receipt
+from holdfast.core.queue.command import Delivered
 from holdfast.core.types import Epoch, Group, Header, Instant, Kind, LaneConfig, LaneId, Lsn, Seq, ShardId, WallMs
 from holdfast.protocol import actions, messages, receives
 from tests.compatibility.claims import proves

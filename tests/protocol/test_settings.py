@@ -6,7 +6,6 @@ import json
 import pytest
 
 from holdfast.core import limits
-from holdfast.core.command import MoveStatus, Peek
 from holdfast.core.errors import (
     HoldfastError,
     InvalidAttributeName,
@@ -15,6 +14,7 @@ from holdfast.core.errors import (
     MissingParameter,
     ResourceNotFoundException,
 )
+from holdfast.core.queue.command import MoveStatus, Peek
 from holdfast.core.types import Address, Counts, LaneId, Seq, ShardId, WallMs
 from holdfast.frontend.rights import DEMANDS
 from holdfast.protocol import actions, attributes, moves, peeks, tags

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.core.bucket import Rate
+from holdfast.core.admission.bucket import Rate
 from holdfast.runtime.config import example
 from holdfast.runtime.config.kinds import Address
 from holdfast.runtime.config.loading import (

@@ -10,10 +10,10 @@ import msgspec
 import pytest
 
 from holdfast.backend.host import Host
-from holdfast.core import command as c
 from holdfast.core import errors
-from holdfast.core.command import Accepted, Delivery
 from holdfast.core.errors import HoldfastError, OverLimit, QueueDoesNotExist
+from holdfast.core.queue import command as c
+from holdfast.core.queue.command import Accepted, Delivery
 from holdfast.core.types import LaneConfig, LaneId, Receipt, ShardId
 from holdfast.runtime import frames
 from holdfast.runtime.crypto import MasterKey

@@ -7,13 +7,13 @@ from typing import Any
 
 import msgspec
 
-from holdfast.core import command as c
-from holdfast.core import receipt as receipts
-from holdfast.core.dedup import group_of
 from holdfast.core.errors import HoldfastError
-from holdfast.core.handle import held
 from holdfast.core.limits import SECOND, SEQUENCE_BASE
-from holdfast.core.record import NO_DIGEST, Message, Sent, copy_of
+from holdfast.core.queue import command as c
+from holdfast.core.queue import receipt as receipts
+from holdfast.core.queue.dedup import group_of
+from holdfast.core.queue.handle import held
+from holdfast.core.queue.record import NO_DIGEST, Message, Sent, copy_of
 from holdfast.core.types import (
     Address,
     Cause,

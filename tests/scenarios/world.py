@@ -10,11 +10,11 @@ from contextlib import contextmanager
 from typing import Any, cast
 
 from holdfast.core import limits
-from holdfast.core.command import Arrive, ArriveReply, Command, Handover, Settle
 from holdfast.core.errors import HoldfastError
-from holdfast.core.journal import Journal
-from holdfast.core.primary import Primary
-from holdfast.core.shard import Shard
+from holdfast.core.log.journal import Journal
+from holdfast.core.log.primary import Primary
+from holdfast.core.queue.command import Arrive, ArriveReply, Command, Handover, Settle
+from holdfast.core.queue.shard import Shard
 from holdfast.core.types import Instant, ShardId, WallMs
 from tests.scenarios.memory_log import MemoryLog
 

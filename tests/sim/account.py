@@ -6,8 +6,8 @@ A dumb account, kept from requests and replies only. Where an outcome is not kno
 from bisect import insort
 from typing import Final
 
-from holdfast.core.command import Accepted
 from holdfast.core.limits import UNSURE_AFTER
+from holdfast.core.queue.command import Accepted
 from holdfast.core.types import LaneConfig, LaneId
 from tests.sim.queues import Queue
 from tests.sim.request import Request

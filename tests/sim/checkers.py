@@ -6,7 +6,9 @@ here           I13 (time)  I16  I17  I20  I21
 
 from typing import TYPE_CHECKING
 
-from holdfast.core.command import (
+from holdfast.core.errors import CorruptLog, HoldfastError
+from holdfast.core.log.primary import Primary
+from holdfast.core.queue.command import (
     Accepted,
     ChangeVisibility,
     Configure,
@@ -18,8 +20,6 @@ from holdfast.core.command import (
     Send,
     StartMove,
 )
-from holdfast.core.errors import CorruptLog, HoldfastError
-from holdfast.core.primary import Primary
 from holdfast.core.types import ShardId
 from tests.sim import replayed
 from tests.sim.account import Account, lane_of

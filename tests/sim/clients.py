@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from holdfast.core import receipt as receipts
-from holdfast.core.command import (
+from holdfast.core.queue import receipt as receipts
+from holdfast.core.queue.command import (
     CancelMove,
     ChangeVisibility,
     Command,

@@ -3,8 +3,8 @@
 Everything that was acknowledged and that nothing accounts for must come out when the queues are drained at the end.
 """
 
-from holdfast.core.command import Accepted, Delivery
 from holdfast.core.errors import HoldfastError
+from holdfast.core.queue.command import Accepted, Delivery
 from holdfast.core.types import LaneId
 from tests.sim.account import Account, LaneAccount, Letter, lane_of, name_of
 from tests.sim.request import ANSWERED, UNKNOWN, Request

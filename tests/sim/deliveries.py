@@ -4,8 +4,8 @@ A lease of T that was asked for in a request begun at b lasts at least until b +
 time is never faster than the simulation's. Only what is certain is held against the core.
 """
 
-from holdfast.core.command import ChangeVisibility, Delete, Delivered, Delivery, Receive
 from holdfast.core.limits import TIMER_STEP
+from holdfast.core.queue.command import ChangeVisibility, Delete, Delivered, Delivery, Receive
 from tests.sim.account import FOREVER, Account, Holding, LaneAccount, Letter, Row, lane_of
 from tests.sim.request import Request
 from tests.sim.tally import Tally

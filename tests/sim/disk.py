@@ -16,7 +16,7 @@ from functools import lru_cache
 from random import Random
 from typing import Any, Final
 
-from holdfast.core.files import Create, FileOp, List, Read, Rename, Size, Sync, SyncDir, Unlink, Write
+from holdfast.core.log.files import Create, FileOp, List, Read, Rename, Size, Sync, SyncDir, Unlink, Write
 
 SECTOR: Final = 512
 FOLDERS: Final = ("segments", "index", "snapshots", "quarantine", "keys")

@@ -2,8 +2,8 @@
 
 from typing import Protocol
 
-from holdfast.core.command import Count, Delete, Delivery, Receive
 from holdfast.core.errors import QueueDoesNotExist
+from holdfast.core.queue.command import Count, Delete, Delivery, Receive
 from holdfast.core.types import Counts, LaneId, Receipt
 from tests.sim.account import Account
 from tests.sim.deliveries import Meddling

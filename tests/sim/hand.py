@@ -8,9 +8,19 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol
 
-from holdfast.core.command import Accepted, ChangeVisibility, Command, Delete, Delivered, Delivery, Purge, Receive, Send
 from holdfast.core.errors import HoldfastError
-from holdfast.core.files import FileOp
+from holdfast.core.log.files import FileOp
+from holdfast.core.queue.command import (
+    Accepted,
+    ChangeVisibility,
+    Command,
+    Delete,
+    Delivered,
+    Delivery,
+    Purge,
+    Receive,
+    Send,
+)
 from holdfast.core.types import Receipt
 from tests.sim.account import Account, Letter
 from tests.sim.deliveries import Meddling

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, Protocol, TypeVar
 
 from holdfast.core.errors import CorruptLog
-from holdfast.core.files import Create, FileOp, Read, Rename, Sync, SyncDir, Unlink, Work, Write
-from holdfast.core.primary import Primary
+from holdfast.core.log.files import Create, FileOp, Read, Rename, Sync, SyncDir, Unlink, Work, Write
+from holdfast.core.log.primary import Primary
 from holdfast.core.types import ShardId
 from tests.sim.cipher import SealBook
 from tests.sim.clock import Clock

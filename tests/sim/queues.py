@@ -4,7 +4,7 @@ from random import Random
 
 import msgspec
 
-from holdfast.core.command import Configure
+from holdfast.core.queue.command import Configure
 from holdfast.core.types import Address, Kind, LaneConfig, LaneId, Redrive, ShardId
 from tests.sim.plan import Plan
 

@@ -4,12 +4,12 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from holdfast.core import state as states
-from holdfast.core.files import FileOp, List, Work
-from holdfast.core.replay import Replay, from_snapshot
-from holdfast.core.segment_files import list_segments
-from holdfast.core.shard import Shard
-from holdfast.core.snapshot import list_snapshots, load_newest
+from holdfast.core.log.files import FileOp, List, Work
+from holdfast.core.log.replay import Replay, from_snapshot
+from holdfast.core.log.segment_files import list_segments
+from holdfast.core.log.snapshot import list_snapshots, load_newest
+from holdfast.core.queue import state as states
+from holdfast.core.queue.shard import Shard
 from holdfast.core.types import Lsn, ShardId
 from tests.sim.disk import Disk
 

@@ -2,8 +2,8 @@
 
 from typing import Any, Protocol
 
-from holdfast.core.command import Answer, Command
 from holdfast.core.errors import HoldfastError
+from holdfast.core.queue.command import Answer, Command
 
 OPEN, ANSWERED, REFUSED, UNKNOWN = "open", "answered", "refused", "unknown"
 

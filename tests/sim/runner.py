@@ -8,22 +8,22 @@ import errno
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any, Final
 
-from holdfast.core.archive import Found, IndexNeeded, Location
-from holdfast.core.codec import Cipher, decode_message
-from holdfast.core.command import Arrive, ArriveReply, Command, Delivery, Handover, Need, Settle
-from holdfast.core.compaction import Compaction, pick
 from holdfast.core.errors import CorruptLog
-from holdfast.core.files import FileOp, Read, Work, Write
-from holdfast.core.index import SegmentIndex
-from holdfast.core.outbox import Entry, Outgoing
-from holdfast.core.primary import Primary
-from holdfast.core.receipt import message_id_bytes
-from holdfast.core.record import NO_DIGEST, Message, Sent
-from holdfast.core.recovery import Recovered, recover
-from holdfast.core.segment import key_path
-from holdfast.core.segment_files import load_index, prepare_segment
-from holdfast.core.shard import Shard
-from holdfast.core.snapshot import advance_snapshot, remove_old
+from holdfast.core.log.archive import Found, IndexNeeded, Location
+from holdfast.core.log.compaction import Compaction, pick
+from holdfast.core.log.files import FileOp, Read, Work, Write
+from holdfast.core.log.index import SegmentIndex
+from holdfast.core.log.primary import Primary
+from holdfast.core.log.recovery import Recovered, recover
+from holdfast.core.log.segment import key_path
+from holdfast.core.log.segment_files import load_index, prepare_segment
+from holdfast.core.log.snapshot import advance_snapshot, remove_old
+from holdfast.core.queue.codec import Cipher, decode_message
+from holdfast.core.queue.command import Arrive, ArriveReply, Command, Delivery, Handover, Need, Settle
+from holdfast.core.queue.outbox import Entry, Outgoing
+from holdfast.core.queue.receipt import message_id_bytes
+from holdfast.core.queue.record import NO_DIGEST, Message, Sent
+from holdfast.core.queue.shard import Shard
 from holdfast.core.types import Header, LaneId, Lsn, ShardId
 from tests.sim.cipher import KEY_BYTES, SimCipher, unwrap, wrap
 from tests.sim.clock import OwnTime

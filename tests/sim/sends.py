@@ -4,7 +4,7 @@ Time is that of the shard. A queue whose lanes are on several shards has no time
 at most what passed in the simulation, and nothing is said about how long an id is remembered at most.
 """
 
-from holdfast.core.command import Accepted
+from holdfast.core.queue.command import Accepted
 from tests.sim.account import Account, LaneAccount, Letter, name_of
 from tests.sim.request import Request
 from tests.sim.tally import Tally

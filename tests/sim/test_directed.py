@@ -5,9 +5,9 @@ from contextlib import contextmanager
 
 import pytest
 
-from holdfast.core.command import Delivered
 from holdfast.core.errors import InvalidParameterValue, PurgeQueueInProgress
-from holdfast.core.files import FileOp
+from holdfast.core.log.files import FileOp
+from holdfast.core.queue.command import Delivered
 from tests.sim.account import FOREVER
 from tests.sim.hand import Crashed, Hand, at_work, seqs
 from tests.sim.host import KILL, POWER

@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from holdfast.core.files import Create, List, Read, Rename, Sync, SyncDir, Unlink, Write
+from holdfast.core.log.files import Create, List, Read, Rename, Sync, SyncDir, Unlink, Write
 from tests.sim.disk import SECTOR, Disk, Flip
 
 ROOT = "1"

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from holdfast.core import lane
+from holdfast.core.queue import lane
 from tests.sim.plan import draw
 from tests.sim.run import simulate
 

@@ -6,26 +6,15 @@ from typing import Any, Final
 
 import msgspec
 
-from holdfast.core import (
-    codec,
-    compaction,
-    handle,
-    journal,
-    receive,
-    recovery,
-    replay,
-    segment_files,
-    shard,
-    snapshot,
-    state,
-)
-from holdfast.core.command import Delete, Need, Receive
-from holdfast.core.files import SyncDir, Work
-from holdfast.core.journal import Journal
 from holdfast.core.limits import TIMER_STEP
-from holdfast.core.primary import Primary
-from holdfast.core.record import Received, Refused
-from holdfast.core.segment import Damaged, Frame
+from holdfast.core.log import compaction, journal, recovery, replay, segment_files, snapshot
+from holdfast.core.log.files import SyncDir, Work
+from holdfast.core.log.journal import Journal
+from holdfast.core.log.primary import Primary
+from holdfast.core.log.segment import Damaged, Frame
+from holdfast.core.queue import codec, handle, receive, shard, state
+from holdfast.core.queue.command import Delete, Need, Receive
+from holdfast.core.queue.record import Received, Refused
 from holdfast.core.types import Instant, Lsn, ShardId
 from tests.sim import runner
 

@@ -27,14 +27,14 @@ import msgspec
 
 from holdfast.backend.disk import Disk, make_folders
 from holdfast.core.errors import CorruptLog
-from holdfast.core.files import Read, Work
 from holdfast.core.limits import SEGMENT_BYTES
-from holdfast.core.promise import PROMISE
-from holdfast.core.recovery import rehearse
-from holdfast.core.scrub import scrub, whole_bytes
-from holdfast.core.segment import parse_stem
-from holdfast.core.segment_files import Segment, read_index_head
-from holdfast.core.shard import Shard
+from holdfast.core.log.files import Read, Work
+from holdfast.core.log.promise import PROMISE
+from holdfast.core.log.recovery import rehearse
+from holdfast.core.log.scrub import scrub, whole_bytes
+from holdfast.core.log.segment import parse_stem
+from holdfast.core.log.segment_files import Segment, read_index_head
+from holdfast.core.queue.shard import Shard
 from holdfast.core.types import ShardId
 from holdfast.runtime.crypto import sync_folder
 

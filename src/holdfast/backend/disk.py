@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from holdfast.core.files import (
+from holdfast.core.log.files import (
     Create,
     FileOp,
     List,

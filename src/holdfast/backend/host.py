@@ -13,11 +13,11 @@ from holdfast.backend.letters import Reader
 from holdfast.backend.survey import Depth, look
 from holdfast.backend.upkeep import Upkeep
 from holdfast.backend.writer import Writer
-from holdfast.core.command import EMPTY_DELIVERY, Arrive, Command, Handover
 from holdfast.core.errors import HoldfastError, NotPrimary
-from holdfast.core.primary import Primary
-from holdfast.core.recovery import recover
-from holdfast.core.shard import Shard
+from holdfast.core.log.primary import Primary
+from holdfast.core.log.recovery import recover
+from holdfast.core.queue.command import EMPTY_DELIVERY, Arrive, Command, Handover
+from holdfast.core.queue.shard import Shard
 from holdfast.core.types import Address, LaneId, ShardId
 from holdfast.runtime.crypto import MasterKey
 from holdfast.runtime.failpoint import failpoint

@@ -17,8 +17,9 @@ from holdfast.backend.disk import Disk
 from holdfast.backend.letters import Reader, places
 from holdfast.backend.reasons import Reasons
 from holdfast.backend.writer import Writer
-from holdfast.core.archive import Found
-from holdfast.core.command import (
+from holdfast.core.log.archive import Found
+from holdfast.core.log.primary import Outcome, Primary
+from holdfast.core.queue.command import (
     Accepted,
     Arrive,
     ArriveReply,
@@ -31,9 +32,8 @@ from holdfast.core.command import (
     Send,
     Settle,
 )
-from holdfast.core.outbox import Outgoing
-from holdfast.core.primary import Outcome, Primary
-from holdfast.core.record import Message
+from holdfast.core.queue.outbox import Outgoing
+from holdfast.core.queue.record import Message
 from holdfast.core.types import Address, Instant, LaneId, WallMs
 from holdfast.runtime import clock
 from holdfast.runtime.failpoint import failpoint

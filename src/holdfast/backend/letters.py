@@ -14,16 +14,16 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.backend.disk import Disk
-from holdfast.core.archive import Found, IndexNeeded, Location
-from holdfast.core.codec import Cipher, decode_message, open_sent
-from holdfast.core.command import Need
 from holdfast.core.errors import CorruptLog
-from holdfast.core.files import Read
-from holdfast.core.index import SegmentIndex
-from holdfast.core.journal import Journal
-from holdfast.core.record import NO_DIGEST, Message, Sent
-from holdfast.core.segment import key_path, segment_path
-from holdfast.core.segment_files import load_index
+from holdfast.core.log.archive import Found, IndexNeeded, Location
+from holdfast.core.log.files import Read
+from holdfast.core.log.index import SegmentIndex
+from holdfast.core.log.journal import Journal
+from holdfast.core.log.segment import key_path, segment_path
+from holdfast.core.log.segment_files import load_index
+from holdfast.core.queue.codec import Cipher, decode_message, open_sent
+from holdfast.core.queue.command import Need
+from holdfast.core.queue.record import NO_DIGEST, Message, Sent
 from holdfast.core.types import Header, LaneId, Lsn, WallMs
 from holdfast.runtime.crypto import KeyFileError, MasterKey
 from holdfast.runtime.letter import Letter

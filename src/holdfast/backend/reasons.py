@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator, Sequence
 import msgspec
 
 from holdfast.backend.letters import Reader
-from holdfast.core.command import ChangeVisibility, Command
-from holdfast.core.handle import held
-from holdfast.core.primary import Primary
-from holdfast.core.record import Message, copy_of
+from holdfast.core.log.primary import Primary
+from holdfast.core.queue.command import ChangeVisibility, Command
+from holdfast.core.queue.handle import held
+from holdfast.core.queue.record import Message, copy_of
 from holdfast.core.types import Header
 from holdfast.protocol import content
 

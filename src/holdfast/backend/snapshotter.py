@@ -12,9 +12,9 @@ from pathlib import Path
 import msgspec
 
 from holdfast.backend.disk import Disk
-from holdfast.core.segment_files import remove_files
-from holdfast.core.shard import Shard
-from holdfast.core.snapshot import advance_snapshot
+from holdfast.core.log.segment_files import remove_files
+from holdfast.core.log.snapshot import advance_snapshot
+from holdfast.core.queue.shard import Shard
 from holdfast.core.types import Lsn, ShardId
 from holdfast.runtime.failpoint import failpoint
 

@@ -3,7 +3,7 @@
 import msgspec
 
 from holdfast.core.limits import SECOND
-from holdfast.core.shard import Shard
+from holdfast.core.queue.shard import Shard
 from holdfast.core.types import LaneId
 
 

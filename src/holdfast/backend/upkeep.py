@@ -18,14 +18,14 @@ import msgspec
 from holdfast.backend.disk import Disk
 from holdfast.backend.letters import Reader
 from holdfast.backend.snapshotter import NO_SPACE
-from holdfast.core.command import Command
-from holdfast.core.compaction import Compaction, pick
 from holdfast.core.errors import CorruptLog
-from holdfast.core.files import Work
 from holdfast.core.limits import SEGMENT_BYTES
-from holdfast.core.primary import Primary
-from holdfast.core.segment_files import Segment, prepare_segment
-from holdfast.core.snapshot import Advanced, remove_old
+from holdfast.core.log.compaction import Compaction, pick
+from holdfast.core.log.files import Work
+from holdfast.core.log.primary import Primary
+from holdfast.core.log.segment_files import Segment, prepare_segment
+from holdfast.core.log.snapshot import Advanced, remove_old
+from holdfast.core.queue.command import Command
 from holdfast.core.types import Lsn
 from holdfast.runtime.crypto import MasterKey
 from holdfast.runtime.failpoint import failpoint

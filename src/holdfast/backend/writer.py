@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from holdfast.backend.disk import Disk
-from holdfast.core.files import FileOp
+from holdfast.core.log.files import FileOp
 from holdfast.runtime import metrics
 
 Job = tuple[Disk, tuple[FileOp, ...], Callable[[], None]]

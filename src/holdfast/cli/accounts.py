@@ -10,7 +10,7 @@ import typer
 
 from holdfast.cli import folder
 from holdfast.cli.keys import AsJson, show_new
-from holdfast.core.identity import ROOT
+from holdfast.core.coordination.identity import ROOT
 from holdfast.metadata.identities import IdentityError
 
 app = typer.Typer(no_args_is_help=True, help="Accounts: make and list them. Each owns its queues and users.")

@@ -15,8 +15,8 @@ from holdfast.console.parts import Part
 from holdfast.console.port import AdminPort
 from holdfast.console.routes import Routes
 from holdfast.console.sources import Duty, Sources
-from holdfast.core import policy
-from holdfast.core.access import Access
+from holdfast.core.admission import policy
+from holdfast.core.admission.access import Access
 from holdfast.frontend.admit import Gate
 from holdfast.frontend.exchange import Exchange, Heads
 from holdfast.frontend.locate import Directory

@@ -15,9 +15,9 @@ from holdfast.backend.disk import Disk
 from holdfast.backend.ownership import DataFolderError, lock_folder
 from holdfast.cli import connect, folder, screen
 from holdfast.core.errors import CorruptLog
-from holdfast.core.recovery import rehearse
-from holdfast.core.scrub import Harm, Report, scrub
-from holdfast.core.shard import Shard
+from holdfast.core.log.recovery import rehearse
+from holdfast.core.log.scrub import Harm, Report, scrub
+from holdfast.core.queue.shard import Shard
 from holdfast.core.types import ShardId
 from holdfast.runtime.crypto import sync_folder
 

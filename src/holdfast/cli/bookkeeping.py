@@ -17,9 +17,9 @@ from holdfast.backend.host import Host, stop_now
 from holdfast.backend.survey import Depth
 from holdfast.cli.crew import Worker
 from holdfast.core import usage
-from holdfast.core.command import Handover
 from holdfast.core.limits import IN_FLIGHT_MAX
-from holdfast.core.receipt import message_id_text
+from holdfast.core.queue.command import Handover
+from holdfast.core.queue.receipt import message_id_text
 from holdfast.core.types import Cause, LaneId
 from holdfast.frontend.locate import Directory, Queue
 from holdfast.frontend.reach import Reach

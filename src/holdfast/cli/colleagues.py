@@ -11,11 +11,11 @@ import msgspec
 from holdfast.backend.host import stop_now
 from holdfast.cli.crew import Worker
 from holdfast.console.parts import Part, Told, counted, together
-from holdfast.core.bucket import Poured
+from holdfast.core.admission.bucket import Poured
 from holdfast.frontend.admit import Rates
 from holdfast.runtime.workers import Aside, Link
 
-TELL_S = 0.05  # between two words about what was admitted; core/bucket.py says what it costs
+TELL_S = 0.05  # between two words about what was admitted; core/admission/bucket.py says what it costs
 ANSWER_S = 5.0  # a worker that has not reported by then is being replaced, or has too much to do
 
 _encode = msgspec.msgpack.Encoder().encode

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 
 from holdfast.cli.first_start import StartError
+from holdfast.core.admission.wildcard import patterns
 from holdfast.core.errors import HoldfastError
 from holdfast.core.types import QueueName
-from holdfast.core.wildcard import patterns
 from holdfast.frontend.admit import Gate
 from holdfast.frontend.auto_create import AutoCreate
 from holdfast.frontend.queues import Queues

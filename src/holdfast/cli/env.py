@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from holdfast.cli import folder
-from holdfast.core.identity import ROOT
+from holdfast.core.coordination.identity import ROOT
 from holdfast.metadata.identities import Credentials, Identities, IdentityError
 
 UNSET = ("AWS_PROFILE", "AWS_SESSION_TOKEN")  # both would win over the keys

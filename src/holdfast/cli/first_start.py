@@ -6,7 +6,7 @@ from pathlib import Path
 
 from holdfast.backend.ownership import DataFolderError, lock_folder
 from holdfast.cli import folder, rotation
-from holdfast.core.identity import ROOT
+from holdfast.core.coordination.identity import ROOT
 from holdfast.metadata import old_formats
 from holdfast.metadata.identities import Credentials, Identities
 from holdfast.metadata.service import Metadata

@@ -12,7 +12,7 @@ import typer
 
 from holdfast.backend.ownership import DataFolderError, lock_folder
 from holdfast.cli import folder, rotation
-from holdfast.core.identity import DAY_S, ROOT, Key
+from holdfast.core.coordination.identity import DAY_S, ROOT, Key
 from holdfast.metadata.identities import Credentials
 from holdfast.runtime.crypto import KeyFileError
 

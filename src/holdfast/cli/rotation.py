@@ -19,7 +19,7 @@ import msgspec
 
 from holdfast.backend.disk import Disk
 from holdfast.cli import folder
-from holdfast.core.rewrap import rewrap_keys
+from holdfast.core.log.rewrap import rewrap_keys
 from holdfast.metadata.identities import Identities
 from holdfast.metadata.old_formats import IDENTITIES, IMPORTED
 from holdfast.metadata.service import Metadata

@@ -9,7 +9,7 @@ import typer
 
 from holdfast.cli import folder
 from holdfast.cli.keys import Account, AsJson
-from holdfast.core.identity import User
+from holdfast.core.coordination.identity import User
 from holdfast.metadata.identities import IdentityError
 
 app = typer.Typer(no_args_is_help=True, help="Users: make and list them, and say what they may do.")

@@ -9,7 +9,7 @@ from hmac import digest
 import msgspec
 
 from holdfast.core import civil
-from holdfast.core.canonical import canonical_path
+from holdfast.core.admission.canonical import canonical_path
 
 ALGORITHM = "AWS4-HMAC-SHA256"
 SERVICE = "sqs"

@@ -14,14 +14,14 @@ Laws
 from functools import lru_cache
 from typing import Any, Protocol
 
-from holdfast.core import policy
-from holdfast.core.access import Access
-from holdfast.core.bucket import Buckets, Poured, Rate
-from holdfast.core.denials import AccessDenied
+from holdfast.core.admission import policy
+from holdfast.core.admission.access import Access
+from holdfast.core.admission.bucket import Buckets, Poured, Rate
+from holdfast.core.admission.denials import AccessDenied
+from holdfast.core.admission.policy_text import parse_queue_policy
+from holdfast.core.admission.signature import Signed, Verifier
+from holdfast.core.coordination.identity import DAY_S
 from holdfast.core.errors import QueueDoesNotExist
-from holdfast.core.identity import DAY_S
-from holdfast.core.policy_text import parse_queue_policy
-from holdfast.core.signature import Signed, Verifier
 from holdfast.core.types import LaneId, QueueName
 from holdfast.frontend.caller import Caller
 from holdfast.frontend.exchange import Exchange

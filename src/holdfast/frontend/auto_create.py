@@ -12,9 +12,9 @@ Laws
 from collections.abc import Callable
 from typing import Any
 
+from holdfast.core.admission.wildcard import Patterns
 from holdfast.core.errors import HoldfastError, QueueDoesNotExist, SqsError
 from holdfast.core.types import QueueName
-from holdfast.core.wildcard import Patterns
 from holdfast.frontend.admit import Gate
 from holdfast.frontend.exchange import Exchange
 from holdfast.frontend.queues import Queues

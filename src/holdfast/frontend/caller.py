@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from holdfast.core.policy import Policy
+from holdfast.core.admission.policy import Policy
 
 
 class Caller:

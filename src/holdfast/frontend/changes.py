@@ -12,9 +12,9 @@ import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any
 
-from holdfast.core.catalogue import Outdated, QueueRow
-from holdfast.core.command import Answer, Command, Configure
+from holdfast.core.coordination.catalogue import Outdated, QueueRow
 from holdfast.core.errors import HoldfastError, QueueDoesNotExist, ServiceUnavailable
+from holdfast.core.queue.command import Answer, Command, Configure
 from holdfast.core.types import Address, LaneConfig, QueueName, ShardId
 from holdfast.frontend.exchange import Exchange
 from holdfast.frontend.follow import Follow

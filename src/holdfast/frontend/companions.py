@@ -8,7 +8,7 @@ Everything else goes on to SQS. The first two are all that is answered without a
 """
 
 from holdfast import __version__
-from holdfast.core.canonical import parameters
+from holdfast.core.admission.canonical import parameters
 from holdfast.core.errors import HoldfastError
 from holdfast.frontend.admit import Gate
 from holdfast.frontend.exchange import Exchange

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Protocol
 
-from holdfast.core.bucket import RequestThrottled
+from holdfast.core.admission.bucket import RequestThrottled
 from holdfast.core.errors import HoldfastError
 from holdfast.core.types import QueueName
 from holdfast.core.usage import Tally

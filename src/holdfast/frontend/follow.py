@@ -8,10 +8,11 @@ Laws
 
 from collections.abc import Iterable
 
-from holdfast.core import catalogue, limits
-from holdfast.core.catalogue import FORMER, QUEUES, Former
-from holdfast.core.identity import KEYS, USERS
-from holdfast.core.store import Event, Record
+from holdfast.core import limits
+from holdfast.core.coordination import catalogue
+from holdfast.core.coordination.catalogue import FORMER, QUEUES, Former
+from holdfast.core.coordination.identity import KEYS, USERS
+from holdfast.core.coordination.store import Event, Record
 from holdfast.core.types import QueueName
 from holdfast.frontend.keyring import Keyring
 from holdfast.frontend.locate import Directory

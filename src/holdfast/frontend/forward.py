@@ -6,10 +6,10 @@ A Call is the token that travels with a command. It is no task and no future: th
 import sys
 from collections.abc import Callable, Sequence
 
-from holdfast.core import receipt
-from holdfast.core.command import Accepted, Answer, ChangeVisibility, Delivery
 from holdfast.core.errors import HoldfastError
-from holdfast.core.primary import Outcome
+from holdfast.core.log.primary import Outcome
+from holdfast.core.queue import receipt
+from holdfast.core.queue.command import Accepted, Answer, ChangeVisibility, Delivery
 from holdfast.core.types import Receipt
 from holdfast.frontend.exchange import Exchange
 from holdfast.frontend.locate import Queue

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from functools import lru_cache
 
-from holdfast.core.identity import Signatory
-from holdfast.core.policy_text import parse_identity_policy
+from holdfast.core.admission.policy_text import parse_identity_policy
+from holdfast.core.coordination.identity import Signatory
 from holdfast.frontend.caller import Caller
 from holdfast.runtime.rpc import Signatories
 

@@ -5,7 +5,7 @@ what has changed.
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterator, Sequence
 
-from holdfast.core.catalogue import QueueRow
+from holdfast.core.coordination.catalogue import QueueRow
 from holdfast.core.errors import QueueDoesNotExist
 from holdfast.core.limits import FORMER_MAX
 from holdfast.core.types import Kind, LaneConfig, LaneId, QueueName, ShardId, unpack_address

@@ -3,8 +3,8 @@
 import uuid
 from collections.abc import Callable
 
-from holdfast.core.command import Answer, CancelMove, ListMoves, MovesReply, MoveStatus, StartMove
 from holdfast.core.errors import InvalidParameterValue, QueueDoesNotExist
+from holdfast.core.queue.command import Answer, CancelMove, ListMoves, MovesReply, MoveStatus, StartMove
 from holdfast.core.types import Address, QueueName, pack_address
 from holdfast.frontend.changes import Changes, Handler
 from holdfast.frontend.exchange import Exchange

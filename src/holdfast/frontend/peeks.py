@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from holdfast.core.command import Answer, PeekReply
 from holdfast.core.errors import HoldfastError
+from holdfast.core.queue.command import Answer, PeekReply
 from holdfast.frontend.changes import Changes, Handler
 from holdfast.frontend.exchange import Exchange
 from holdfast.frontend.forward import refuse

@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from holdfast.core.catalogue import Outdated, QueueRow
-from holdfast.core.command import Answer, Configure, Count, Drop, Purge
+from holdfast.core.coordination.catalogue import Outdated, QueueRow
 from holdfast.core.errors import InvalidParameterValue, QueueDeletedRecently, QueueDoesNotExist, QueueNameExists
+from holdfast.core.queue.command import Answer, Configure, Count, Drop, Purge
 from holdfast.core.types import Counts, LaneId, QueueName, ShardId
 from holdfast.frontend.changes import Changes, Handler
 from holdfast.frontend.exchange import Exchange

@@ -7,9 +7,10 @@ Nothing here waits: an answer comes back through a Call (forward.py).
 from collections.abc import Callable
 from typing import Any
 
-from holdfast.core import limits, receipt
-from holdfast.core.command import ChangeVisibility, Command, Delete
+from holdfast.core import limits
 from holdfast.core.errors import HoldfastError, InvalidParameterValue, MissingParameter, QueueDoesNotExist
+from holdfast.core.queue import receipt
+from holdfast.core.queue.command import ChangeVisibility, Command, Delete
 from holdfast.core.types import Kind
 from holdfast.frontend import dialect
 from holdfast.frontend.admit import Gate

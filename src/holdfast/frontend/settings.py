@@ -5,8 +5,8 @@ from typing import Any
 
 import msgspec
 
-from holdfast.core import permission
-from holdfast.core.catalogue import QueueRow
+from holdfast.core.admission import permission
+from holdfast.core.coordination.catalogue import QueueRow
 from holdfast.core.errors import MissingParameter, QueueDoesNotExist, QueueNameExists
 from holdfast.core.types import QueueName
 from holdfast.frontend.changes import Changes, Handler

@@ -1,7 +1,7 @@
-"""The catalogue of queues in the metadata. What its records mean and how they change: core/catalogue.py."""
+"""The catalogue of queues in the metadata. What its records mean: core/coordination/catalogue.py."""
 
-from holdfast.core import catalogue
-from holdfast.core.catalogue import FORMER, LAST_LANE, LOOSE, Outdated, QueueRow
+from holdfast.core.coordination import catalogue
+from holdfast.core.coordination.catalogue import FORMER, LAST_LANE, LOOSE, Outdated, QueueRow
 from holdfast.core.types import LaneId, ShardId
 from holdfast.metadata.service import Metadata
 from holdfast.runtime import clock

@@ -1,4 +1,4 @@
-"""Accounts, users and keys in the metadata: making, changing, finding them. Their records: core/identity.py.
+"""Accounts, users, keys in the metadata: making, changing, finding them. Their records: core/coordination/identity.py.
 
 Laws
 - A secret is kept only sealed under the key-encryption key, bound to the id of its key (runtime/crypto.py).
@@ -13,12 +13,12 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from holdfast.core import identity
-from holdfast.core.catalogue import Outdated
+from holdfast.core.admission.policy_text import parse_identity_policy
+from holdfast.core.coordination import identity
+from holdfast.core.coordination.catalogue import Outdated
+from holdfast.core.coordination.identity import ACCOUNTS, KEYS, MASTER, ROOT, USED, USERS, Key, Signatory, User
+from holdfast.core.coordination.store import Check, Record, Transaction, Write, revision_of
 from holdfast.core.errors import HoldfastError
-from holdfast.core.identity import ACCOUNTS, KEYS, MASTER, ROOT, USED, USERS, Key, Signatory, User
-from holdfast.core.policy_text import parse_identity_policy
-from holdfast.core.store import Check, Record, Transaction, Write, revision_of
 from holdfast.metadata.service import Metadata
 from holdfast.runtime import clock
 from holdfast.runtime.crypto import KeyFileError, MasterKey

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import msgspec
 
-from holdfast.core import catalogue, identity
-from holdfast.core.catalogue import LAST_LANE, Former, QueueRow
-from holdfast.core.identity import Key, User
-from holdfast.core.store import Put, Write
+from holdfast.core.coordination import catalogue, identity
+from holdfast.core.coordination.catalogue import LAST_LANE, Former, QueueRow
+from holdfast.core.coordination.identity import Key, User
+from holdfast.core.coordination.store import Put, Write
 from holdfast.core.types import QueueName, WallMs
 from holdfast.metadata.service import MetadataError, begin, check_format
 from holdfast.stores.contract import Store

@@ -12,8 +12,8 @@ Laws
 
 from collections.abc import Callable, Sequence
 
-from holdfast.core.catalogue import Outdated
-from holdfast.core.store import (
+from holdfast.core.coordination.catalogue import Outdated
+from holdfast.core.coordination.store import (
     Changes,
     Check,
     Compacted,

@@ -8,8 +8,8 @@ import json
 from typing import Any
 
 from holdfast.core import limits
+from holdfast.core.admission.policy_text import parse_queue_policy
 from holdfast.core.errors import HoldfastError, InvalidAttributeName, InvalidAttributeValue
-from holdfast.core.policy_text import parse_queue_policy
 from holdfast.core.types import Address, Counts, Kind, LaneConfig, Redrive
 from holdfast.protocol import dead_letters
 

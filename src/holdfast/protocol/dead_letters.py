@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
-from holdfast.core.access import owner_of
-from holdfast.core.canonical import decode
+from holdfast.core.admission.access import owner_of
+from holdfast.core.admission.canonical import decode
 from holdfast.core.errors import HoldfastError, InvalidAttributeValue, InvalidParameterValue
 from holdfast.core.types import Kind, LaneConfig
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import msgspec
 
-from holdfast.core.command import Accepted
-from holdfast.core.denials import Denial
+from holdfast.core.admission.denials import Denial
 from holdfast.core.errors import HoldfastError
 from holdfast.core.limits import SEQUENCE_BASE
+from holdfast.core.queue.command import Accepted
 from holdfast.protocol.actions import InvalidAction, MalformedRequest, UnknownOperation
 from holdfast.protocol.messages import Parcel
 

@@ -9,13 +9,13 @@ from typing import TypeVar
 import msgspec
 
 from holdfast.core import limits
-from holdfast.core.command import Send
 from holdfast.core.errors import (
     HoldfastError,
     InvalidMessageContents,
     InvalidParameterValue,
     UnsupportedOperation,
 )
+from holdfast.core.queue.command import Send
 from holdfast.core.types import Kind, LaneConfig, LaneId
 from holdfast.core.values import Value
 from holdfast.protocol import content, digests

@@ -10,9 +10,9 @@ from typing import Any
 import msgspec
 
 from holdfast.core import limits
-from holdfast.core.command import MoveStatus
 from holdfast.core.errors import HoldfastError, InvalidParameterValue, MissingParameter, ResourceNotFoundException
-from holdfast.core.task import RUNNING
+from holdfast.core.queue.command import MoveStatus
+from holdfast.core.queue.task import RUNNING
 from holdfast.protocol.dead_letters import is_queue_arn
 
 SHOWN_MAX = limits.MOVE_TASKS_KEPT  # results of one ListMessageMoveTasks

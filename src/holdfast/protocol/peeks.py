@@ -5,9 +5,10 @@ from typing import Any
 
 import msgspec
 
-from holdfast.core import limits, receipt
-from holdfast.core.command import Delivered, Peek, Peeked
+from holdfast.core import limits
 from holdfast.core.errors import InvalidParameterValue
+from holdfast.core.queue import receipt
+from holdfast.core.queue.command import Delivered, Peek, Peeked
 from holdfast.core.types import LaneId, Seq, WallMs
 from holdfast.protocol import content, receives
 from holdfast.protocol.actions import PeekMessages

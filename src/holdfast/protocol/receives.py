@@ -8,9 +8,10 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from holdfast.core import limits, receipt
-from holdfast.core.command import Delivered, Receive
+from holdfast.core import limits
 from holdfast.core.errors import InvalidAttributeName, InvalidParameterValue
+from holdfast.core.queue import receipt
+from holdfast.core.queue.command import Delivered, Receive
 from holdfast.core.types import Cause, Kind, LaneConfig, LaneId, ShardId, WallMs
 from holdfast.core.values import Value
 from holdfast.protocol import content, digests

@@ -13,8 +13,8 @@ from typing import Any, get_args
 import msgspec
 
 from holdfast.core import errors
-from holdfast.core.command import EMPTY_DELIVERY, Answer, Command, Compact, Delivery, Settle, Tick
 from holdfast.core.errors import HoldfastError
+from holdfast.core.queue.command import EMPTY_DELIVERY, Answer, Command, Compact, Delivery, Settle, Tick
 from holdfast.core.types import ShardId
 from holdfast.runtime.letter import Letter
 
@@ -70,7 +70,7 @@ class Reported(msgspec.Struct, frozen=True, array_like=True, tag="reported"):
 
 
 class Poured(msgspec.Struct, frozen=True, array_like=True, tag="poured"):
-    """What was admitted here; core/bucket.py."""
+    """What was admitted here; core/admission/bucket.py."""
 
     poured: list[tuple[tuple[str, ...], int]]
 

@@ -5,10 +5,10 @@ has it changed. In one process this is a method call; over the network the same 
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from holdfast.core.catalogue import QueueRow
-from holdfast.core.command import Command
-from holdfast.core.identity import Signatory
-from holdfast.core.store import Changes, Snapshot
+from holdfast.core.coordination.catalogue import QueueRow
+from holdfast.core.coordination.identity import Signatory
+from holdfast.core.coordination.store import Changes, Snapshot
+from holdfast.core.queue.command import Command
 from holdfast.core.types import LaneId, ShardId
 from holdfast.runtime.letter import Letter
 
@@ -66,8 +66,8 @@ class Signatories(Protocol):
 
 
 class Catalogue(Protocol):
-    """The queues, for who changes them: core/catalogue.py says how. Waits for a disk. Raises Outdated when a queue is
-    not as the caller believes."""
+    """The queues, for who changes them: core/coordination/catalogue.py says how. Waits for a disk. Raises Outdated when
+    a queue is not as the caller believes."""
 
     def loose_lanes(self) -> list[tuple[LaneId, ShardId]]: ...
 

@@ -16,9 +16,9 @@ import contextlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, cast
 
-from holdfast.core.bucket import Poured
-from holdfast.core.command import EMPTY_DELIVERY, Command, Peek, Receive
+from holdfast.core.admission.bucket import Poured
 from holdfast.core.errors import HoldfastError, Overloaded, ServiceUnavailable
+from holdfast.core.queue.command import EMPTY_DELIVERY, Command, Peek, Receive
 from holdfast.core.types import ShardId
 from holdfast.core.values import Fact
 from holdfast.runtime import frames

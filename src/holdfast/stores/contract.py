@@ -1,8 +1,8 @@
-"""What every store can do. One suite, tests/contract, runs on each of them; what the words mean is in core/store.py."""
+"""What every store can do. One suite, tests/contract, runs on each; core/coordination/store.py says what words mean."""
 
 from typing import Protocol
 
-from holdfast.core.store import Changes, LeaseId, Record, Snapshot, Transaction
+from holdfast.core.coordination.store import Changes, LeaseId, Record, Snapshot, Transaction
 
 
 class Store(Protocol):

@@ -1,9 +1,9 @@
-"""A store in memory: for tests, and for whoever wants nothing kept. All meaning is in core/store.py."""
+"""A store in memory: for tests, and for whoever wants nothing kept. All meaning is in core/coordination/store.py."""
 
 import time
 from collections.abc import Callable
 
-from holdfast.core.store import Changes, LeaseId, Record, Snapshot, State, Transaction
+from holdfast.core.coordination.store import Changes, LeaseId, Record, Snapshot, State, Transaction
 from holdfast.runtime import clock
 
 POLL_S = 0.01  # between two looks for something new

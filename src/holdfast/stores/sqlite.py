@@ -6,7 +6,7 @@
     counters revision, lease: the last ones
 
 Laws
-- What the words mean is decided by core/store.py; here it is kept.
+- What the words mean is decided by core/coordination/store.py; here it is kept.
 - Every change is one transaction, synced before the method returns (WAL, synchronous=FULL), and excludes all others.
 - Watching is asking for the revision now and then: there is no way to be called by SQLite in another process.
 """
@@ -17,8 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from holdfast.core.limits import STORE_EVENTS_KEPT
-from holdfast.core.store import (
+from holdfast.core.coordination.store import (
     Changes,
     Compacted,
     Delete,
@@ -32,6 +31,7 @@ from holdfast.core.store import (
     range_end,
     remaining_end,
 )
+from holdfast.core.limits import STORE_EVENTS_KEPT
 from holdfast.runtime import clock
 from holdfast.runtime.failpoint import failpoint
 

@@ -9,8 +9,9 @@ them asks the code under test.
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from holdfast.core.catalogue import named_by
-from holdfast.core.cluster import (
+from holdfast.core.cluster.table import LAYOUTS, layout_of
+from holdfast.core.coordination.catalogue import named_by
+from holdfast.core.coordination.cluster import (
     DiskId,
     HostId,
     Life,
@@ -21,13 +22,12 @@ from holdfast.core.cluster import (
     decode_shard,
     disk_key,
 )
-from holdfast.core.command import Accepted, Delivery, Receive, Send
-from holdfast.core.enrolment import Identity
+from holdfast.core.coordination.store import Event, Record
 from holdfast.core.errors import CorruptLog
-from holdfast.core.files import Sync
-from holdfast.core.promise import decode_promise
-from holdfast.core.store import Event, Record
-from holdfast.core.table import LAYOUTS, layout_of
+from holdfast.core.log.files import Sync
+from holdfast.core.log.promise import decode_promise
+from holdfast.core.queue.command import Accepted, Delivery, Receive, Send
+from holdfast.core.replication.enrolment import Identity
 from holdfast.core.types import ShardId
 from tests.sim.account import Account
 from tests.sim.checkers import Checkers

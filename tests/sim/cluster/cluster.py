@@ -2,8 +2,9 @@
 
 from typing import Any, Final
 
-from holdfast.core.catalogue import LAST_LANE, QueueRow, put_row
-from holdfast.core.cluster import (
+from holdfast.core.cluster.table import LaneRow, Layout, Model, put_layout
+from holdfast.core.coordination.catalogue import LAST_LANE, QueueRow, put_row
+from holdfast.core.coordination.cluster import (
     Assignment,
     HostId,
     Life,
@@ -16,8 +17,7 @@ from holdfast.core.cluster import (
     first_record,
     shard_key,
 )
-from holdfast.core.store import Check, Put, Transaction
-from holdfast.core.table import LaneRow, Layout, Model, put_layout
+from holdfast.core.coordination.store import Check, Put, Transaction
 from holdfast.core.types import ShardId, WallMs
 from tests.sim.account import Account
 from tests.sim.cipher import SealBook

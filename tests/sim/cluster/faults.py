@@ -7,7 +7,7 @@ active, with members whose disks are theirs. That much is promised, and no more.
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from holdfast.core.cluster import ShardState
+from holdfast.core.coordination.cluster import ShardState
 from tests.sim.cluster.store import STORE
 from tests.sim.cluster.wire import LONG, SHORT, around, between
 from tests.sim.faults import Faults

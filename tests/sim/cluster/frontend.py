@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from holdfast.core import calls
-from holdfast.core.calls import Answered, Asked, Call, Left, Lost, TableChanged, Woken
-from holdfast.core.catalogue import QueueRow, put_row
-from holdfast.core.command import ChangeVisibility, Command, Delete, Receive, Send
+from holdfast.core.cluster import calls
+from holdfast.core.cluster.calls import Answered, Asked, Call, Left, Lost, TableChanged, Woken
+from holdfast.core.cluster.parts import join
+from holdfast.core.cluster.route import Router
+from holdfast.core.cluster.table import Table
+from holdfast.core.coordination.catalogue import QueueRow, put_row
+from holdfast.core.coordination.store import Event, Record
 from holdfast.core.errors import NotPrimary, OutcomeUnknown, ServiceUnavailable
-from holdfast.core.parts import join
-from holdfast.core.route import Router
-from holdfast.core.store import Event, Record
-from holdfast.core.table import Table
+from holdfast.core.queue.command import ChangeVisibility, Command, Delete, Receive, Send
 from holdfast.core.types import Instant, LaneId, QueueName, ShardId, WallMs
 from tests.sim.cluster.store import StoreClient, Watch
 from tests.sim.deliveries import Meddling

@@ -12,7 +12,7 @@ All checkers watch as in random runs; `finish` heals, waits for a whole cluster,
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from holdfast.core.cluster import ShardRecord, ShardState
+from holdfast.core.coordination.cluster import ShardRecord, ShardState
 from tests.sim.cluster.node import Node
 from tests.sim.cluster.plan import CALM, ClusterPlan
 from tests.sim.cluster.run import ClusterSimulation

@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from holdfast.core import catalogue
-from holdfast.core.catalogue import row_of
+from holdfast.core.cluster.lane_keeper import Expand, Merge, Shrink, Split, Wish, write_down
+from holdfast.core.cluster.reshape import Ask, Pass, reshape
+from holdfast.core.cluster.table import LaneRow, Layout, Model, Phase, Table, layout_key, layout_of
+from holdfast.core.coordination import catalogue
+from holdfast.core.coordination.catalogue import row_of
+from holdfast.core.coordination.store import Event, Record, Snapshot
 from holdfast.core.errors import NotPrimary
-from holdfast.core.lane_keeper import Expand, Merge, Shrink, Split, Wish, write_down
-from holdfast.core.reshape import Ask, Pass, reshape
-from holdfast.core.store import Event, Record, Snapshot
-from holdfast.core.table import LaneRow, Layout, Model, Phase, Table, layout_key, layout_of
 from holdfast.core.types import ShardId
 from tests.sim.cluster.frontend import name_of
 from tests.sim.cluster.store import outcome_of

@@ -11,7 +11,7 @@ that was acknowledged and is gone:
 
 from typing import TYPE_CHECKING
 
-from holdfast.core.cluster import LossRecord, decode_loss
+from holdfast.core.coordination.cluster import LossRecord, decode_loss
 from holdfast.core.limits import ASYNC_LAG
 from tests.sim.account import Letter
 from tests.sim.request import Request

@@ -7,16 +7,16 @@ NodeProcess   one life: enrolment, then a seat (seat.py) in every shard, heartbe
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any, Final
 
-from holdfast.core.cluster import DiskId, HostId
-from holdfast.core.cluster_view import ClusterView
-from holdfast.core.command import Arrive, ArriveReply, Handover
-from holdfast.core.coordination import Fetch, Fetched, Transact
-from holdfast.core.enrolment import Enrolled, ForeignStore, Identity, SetAside, StoreRestored, enrol
+from holdfast.core.cluster.redirect import settle
+from holdfast.core.coordination.asking import Fetch, Fetched, Transact
+from holdfast.core.coordination.cluster import DiskId, HostId
+from holdfast.core.coordination.cluster_view import ClusterView
+from holdfast.core.coordination.heartbeat import Heartbeat, ShardReport
 from holdfast.core.errors import CorruptLog
-from holdfast.core.files import FileOp, Sync, SyncDir
-from holdfast.core.heartbeat import Heartbeat, ShardReport
-from holdfast.core.redirect import settle
-from holdfast.core.replica_message import Message
+from holdfast.core.log.files import FileOp, Sync, SyncDir
+from holdfast.core.queue.command import Arrive, ArriveReply, Handover
+from holdfast.core.replication.enrolment import Enrolled, ForeignStore, Identity, SetAside, StoreRestored, enrol
+from holdfast.core.replication.replica_message import Message
 from holdfast.core.types import ShardId
 from tests.sim.clock import BootClock
 from tests.sim.cluster.lanes import Lanes

@@ -3,12 +3,12 @@
 from collections.abc import Callable
 from typing import Any, Final
 
-from holdfast.core.catalogue import LAST_LANE, queue_key, row_of
-from holdfast.core.cluster import HostId, ShardRecord, decode_shard, shard_key
-from holdfast.core.command import Send
-from holdfast.core.lane_keeper import Wish, write_down
-from holdfast.core.store import Put, Transaction
-from holdfast.core.table import layout_key
+from holdfast.core.cluster.lane_keeper import Wish, write_down
+from holdfast.core.cluster.table import layout_key
+from holdfast.core.coordination.catalogue import LAST_LANE, queue_key, row_of
+from holdfast.core.coordination.cluster import HostId, ShardRecord, decode_shard, shard_key
+from holdfast.core.coordination.store import Put, Transaction
+from holdfast.core.queue.command import Send
 from tests.sim.account import Letter
 from tests.sim.cluster.frontend import name_of
 from tests.sim.cluster.hand import ClusterHand

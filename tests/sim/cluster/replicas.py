@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Final
 
 from holdfast.core.errors import CorruptLog
 from holdfast.core.limits import UNSURE_AFTER
-from holdfast.core.replica import Replica
-from holdfast.core.replica_log import ReplicaLog
-from holdfast.core.replica_message import Ack, Fenced, Message
-from holdfast.core.segment import parse_stem
-from holdfast.core.shard import Shard
+from holdfast.core.log.segment import parse_stem
+from holdfast.core.queue.shard import Shard
+from holdfast.core.replication.replica import Replica
+from holdfast.core.replication.replica_log import ReplicaLog
+from holdfast.core.replication.replica_message import Ack, Fenced, Message
 from holdfast.core.types import ShardId
 from tests.sim import replayed
 from tests.sim.log import promised_epoch

@@ -4,9 +4,9 @@ import time
 import traceback
 from typing import Any
 
-from holdfast.core.cluster import ShardState
+from holdfast.core.cluster.table import LAYOUTS
+from holdfast.core.coordination.cluster import ShardState
 from holdfast.core.limits import ROUTE_PATIENCE
-from holdfast.core.table import LAYOUTS
 from tests.sim.clients import Admin, Client, Consumer, Producer
 from tests.sim.cluster.cluster import MEMBERS, Cluster
 from tests.sim.cluster.faults import ClusterFaults

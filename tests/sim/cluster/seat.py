@@ -8,20 +8,20 @@ which fetches the segment from a peer; nobody else brings it back.
 
 from typing import TYPE_CHECKING, Any
 
-from holdfast.core.cluster import HostId, Member, assignment_key, host_key, shard_key
-from holdfast.core.command import ArriveReply, Handover
-from holdfast.core.coordination import Fetched, Settled, Transact
-from holdfast.core.damaged import Damaged
-from holdfast.core.enrolment import Identity
+from holdfast.core.coordination.asking import Fetched, Settled, Transact
+from holdfast.core.coordination.cluster import HostId, Member, assignment_key, host_key, shard_key
+from holdfast.core.coordination.heartbeat import ShardReport
 from holdfast.core.errors import CorruptLog, OutcomeUnknown
-from holdfast.core.files import Work
-from holdfast.core.heartbeat import ShardReport
-from holdfast.core.outbox import Entry
-from holdfast.core.primary import Primary
-from holdfast.core.replica import Replica
-from holdfast.core.replica_message import Message
-from holdfast.core.replica_recovery import RecoveredReplica, recover_replica
-from holdfast.core.station import (
+from holdfast.core.log.files import Work
+from holdfast.core.log.primary import Primary
+from holdfast.core.queue.command import ArriveReply, Handover
+from holdfast.core.queue.outbox import Entry
+from holdfast.core.replication.damaged import Damaged
+from holdfast.core.replication.enrolment import Identity
+from holdfast.core.replication.replica import Replica
+from holdfast.core.replication.replica_message import Message
+from holdfast.core.replication.replica_recovery import RecoveredReplica, recover_replica
+from holdfast.core.replication.station import (
     Assigned,
     Changed,
     Done,

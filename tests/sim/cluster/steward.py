@@ -1,17 +1,17 @@
 """What a host does for the cluster beside its shards: its lease, its heartbeats, its copy of the store, the manager.
 
-The manager runs on every host; which of them acts is decided in the store (core/office.py).
+The manager runs on every host; which of them acts is decided in the store (core/cluster/office.py).
 """
 
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from holdfast.core.arrangement import Settings
-from holdfast.core.cluster import HostRecord, encode, host_key
-from holdfast.core.coordination import Loaded, Settled, Watched
-from holdfast.core.heartbeat import Heartbeat, audience_of
-from holdfast.core.membership import Leased, Manager, Output, Thawed, Tick
-from holdfast.core.store import Event, LeaseId, Put, Snapshot, Transaction
+from holdfast.core.cluster.arrangement import Settings
+from holdfast.core.cluster.membership import Leased, Manager, Output, Thawed, Tick
+from holdfast.core.coordination.asking import Loaded, Settled, Watched
+from holdfast.core.coordination.cluster import HostRecord, encode, host_key
+from holdfast.core.coordination.heartbeat import Heartbeat, audience_of
+from holdfast.core.coordination.store import Event, LeaseId, Put, Snapshot, Transaction
 from tests.sim.cluster.store import UNKNOWN, Watch, outcome_of
 from tests.sim.world import MS, SECOND
 

@@ -1,7 +1,8 @@
 """The coordination store as hosts meet it: slow, away, of unknown outcome, restored from a backup.
 
 A call has three ends: an answer, or UNKNOWN after its time is over. Unknown may mean that the request was lost, that
-the reply was, or that it is carried out later than anybody waits for. What happens to records is core/store.py's.
+the reply was, or that it is carried out later than anybody waits for. What happens to records:
+core/coordination/store.py.
 """
 
 import copy
@@ -10,8 +11,18 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from holdfast.core.coordination import Outcome
-from holdfast.core.store import Changes, Compacted, Event, Lease, LeaseGone, LeaseId, Put, State, Transaction
+from holdfast.core.coordination.asking import Outcome
+from holdfast.core.coordination.store import (
+    Changes,
+    Compacted,
+    Event,
+    Lease,
+    LeaseGone,
+    LeaseId,
+    Put,
+    State,
+    Transaction,
+)
 from tests.sim.cluster.wire import Wire
 from tests.sim.world import MS, SECOND, World
 

@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from holdfast.core.cluster import Assignment, ShardState, decode_shard, encode, shard_key
-from holdfast.core.store import Check, Put, Transaction
+from holdfast.core.coordination.cluster import Assignment, ShardState, decode_shard, encode, shard_key
+from holdfast.core.coordination.store import Check, Put, Transaction
 from holdfast.core.types import Epoch
 from tests.sim.cluster.hand import ClusterHand, at_work
 from tests.sim.cluster.node import Node

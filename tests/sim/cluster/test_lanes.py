@@ -3,9 +3,9 @@
 import msgspec
 import pytest
 
-from holdfast.core.dedup import group_of
-from holdfast.core.lane_keeper import Expand, Merge, Split
-from holdfast.core.table import Layout, Phase, layout_key, layout_of
+from holdfast.core.cluster.lane_keeper import Expand, Merge, Split
+from holdfast.core.cluster.table import Layout, Phase, layout_key, layout_of
+from holdfast.core.queue.dedup import group_of
 from holdfast.core.types import LaneId
 from tests.sim.cluster.frontend import name_of
 from tests.sim.cluster.hand import ClusterHand, at_work

@@ -6,8 +6,8 @@ says who must not have acted meanwhile.
 
 import pytest
 
-from holdfast.core.cluster import ShardState
-from holdfast.core.store import Transaction
+from holdfast.core.coordination.cluster import ShardState
+from holdfast.core.coordination.store import Transaction
 from tests.sim.cluster.hand import ClusterHand, at_work
 from tests.sim.cluster.play import LONG, Courier, Try, back, down, names_of, record_in
 from tests.sim.hand import seqs

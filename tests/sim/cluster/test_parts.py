@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.core.store import Check, Event, Put, Transaction
+from holdfast.core.coordination.store import Check, Event, Put, Transaction
 from tests.sim.cluster.store import STORE, TIMEOUT, UNKNOWN, Store, StoreClient, StoreWeather, Watch
 from tests.sim.cluster.wire import Weather, Wire, around, between
 from tests.sim.world import MS, SECOND, World

@@ -7,17 +7,17 @@ has no answer then; nobody else brings the bytes back.
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from holdfast.core.command import Need
-from holdfast.core.damaged import Damaged
 from holdfast.core.errors import CorruptLog
-from holdfast.core.files import Work
-from holdfast.core.journal import Journal
-from holdfast.core.outbox import Outgoing
-from holdfast.core.record import Message
-from holdfast.core.replica import Replica
-from holdfast.core.scrub import scrub
-from holdfast.core.segment_files import prepare_segment
-from holdfast.core.station import Event, Scrubbed, Tick
+from holdfast.core.log.files import Work
+from holdfast.core.log.journal import Journal
+from holdfast.core.log.scrub import scrub
+from holdfast.core.log.segment_files import prepare_segment
+from holdfast.core.queue.command import Need
+from holdfast.core.queue.outbox import Outgoing
+from holdfast.core.queue.record import Message
+from holdfast.core.replication.damaged import Damaged
+from holdfast.core.replication.replica import Replica
+from holdfast.core.replication.station import Event, Scrubbed, Tick
 from holdfast.core.types import LaneId, Lsn, ShardId
 from tests.sim.cipher import KEY_BYTES, SimCipher, wrap
 from tests.sim.runner import RETRY, Runner

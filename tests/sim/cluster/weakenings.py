@@ -8,24 +8,24 @@ from typing import Any, Final
 
 import msgspec
 
-from holdfast.core import enrolment, leader
-from holdfast.core.archive import Archive
-from holdfast.core.candidate import Candidate
-from holdfast.core.cluster import Member
-from holdfast.core.command import Delete, Receive
-from holdfast.core.coordination import Outcome
-from holdfast.core.files import perform
-from holdfast.core.leader import Leader
+from holdfast.core.coordination.asking import Outcome
+from holdfast.core.coordination.cluster import Member
 from holdfast.core.limits import SECOND
-from holdfast.core.primary import Primary
-from holdfast.core.proposal import Proposal
-from holdfast.core.reconfiguration import Reconfiguration
-from holdfast.core.replica import Replica
-from holdfast.core.replica_log import ReplicaLog
-from holdfast.core.replica_message import Ack, Append
-from holdfast.core.roll import Roll
-from holdfast.core.standby import Standby
-from holdfast.core.station import Station
+from holdfast.core.log.archive import Archive
+from holdfast.core.log.files import perform
+from holdfast.core.log.primary import Primary
+from holdfast.core.queue.command import Delete, Receive
+from holdfast.core.replication import enrolment, leader
+from holdfast.core.replication.candidate import Candidate
+from holdfast.core.replication.leader import Leader
+from holdfast.core.replication.proposal import Proposal
+from holdfast.core.replication.reconfiguration import Reconfiguration
+from holdfast.core.replication.replica import Replica
+from holdfast.core.replication.replica_log import ReplicaLog
+from holdfast.core.replication.replica_message import Ack, Append
+from holdfast.core.replication.roll import Roll
+from holdfast.core.replication.standby import Standby
+from holdfast.core.replication.station import Station
 from holdfast.core.types import Lsn
 from tests.sim.cluster import cluster
 from tests.sim.weakenings import instead

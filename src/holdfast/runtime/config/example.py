@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from holdfast.core.bucket import Rate
+from holdfast.core.admission.bucket import Rate
 from holdfast.runtime.config.declared import SECTION, Pairs
 from holdfast.runtime.config.kinds import Address
 from holdfast.runtime.config.loading import Loaded

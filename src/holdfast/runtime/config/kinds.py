@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Generic, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
-from holdfast.core.bucket import Rate
+from holdfast.core.admission.bucket import Rate
 
 T = TypeVar("T")
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
-from holdfast.core.bucket import Rate
+from holdfast.core.admission.bucket import Rate
 from holdfast.runtime.config import kinds
 from holdfast.runtime.config.declared import PAIRS, SECTION, DeclaredQueue, Pairs
 from holdfast.runtime.config.kinds import Address, Kind, Network

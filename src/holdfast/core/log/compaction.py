@@ -1,0 +1,94 @@
+"""Compaction: the few living messages of an old segment are written again at the end of the log.
+
+So one forgotten message does not pin a whole segment. Nothing is removed here: once the copies are committed and
+two snapshots know it, the segment has no living bytes left and goes the way of all others (snapshot.py).
+
+Laws: only what is alive at its place is copied, and the shard looks again when the command is decided; a step is
+bounded in entries looked at and bytes read, so it never holds the loop for long.
+"""
+
+from collections.abc import Callable, Container, Mapping, Sequence
+
+import msgspec
+
+from holdfast.core.errors import CorruptLog
+from holdfast.core.limits import LIVING_SHARE, STEP_BYTES, STEP_ENTRIES, STRETCH_BITS
+from holdfast.core.log.files import Read, Work
+from holdfast.core.log.index import SegmentIndex
+from holdfast.core.log.segment import segment_path
+from holdfast.core.log.segment_files import Segment, load_index
+from holdfast.core.queue.codec import Cipher, decode_message
+from holdfast.core.queue.command import Compact
+from holdfast.core.queue.record import Message
+from holdfast.core.types import Header, LaneId, ShardId
+
+
+class Step(msgspec.Struct, frozen=True, gc=False):
+    compact: Compact | None  # to be submitted like any command
+    is_over: bool  # the whole segment was looked at
+
+
+def pick(segments: Sequence[Segment], live: Mapping[int, int], *, done: Container[str]) -> Segment | None:
+    """The oldest sealed segment that is worth it. `done`: stems that were compacted already.
+
+    Those may still seem to have living bytes: a stretch of the live table can overlap two segments.
+    """
+    for segment in segments[:-1]:
+        stretches = range(segment.first >> STRETCH_BITS, (segment.last >> STRETCH_BITS) + 1)
+        living = sum(live.get(stretch, 0) for stretch in stretches)
+        is_worth_it = 0 < living <= segment.used // LIVING_SHARE
+        if segment.has_index_file and is_worth_it and segment.stem not in done:
+            return segment
+    return None
+
+
+class Compaction:
+    """Walks through one segment, lane after lane."""
+
+    def __init__(
+        self,
+        shard: ShardId,
+        segment: Segment,
+        *,
+        cipher: Cipher,
+        is_alive: Callable[[LaneId, Header], bool],
+    ) -> None:
+        self.stem = segment.stem
+        self._shard = shard
+        self._segment = segment
+        self._cipher = cipher
+        self._is_alive = is_alive
+        self._index: SegmentIndex | None = None
+        self._lanes: list[LaneId] = []  # still to be looked at
+        self._at = 0  # the next entry of the first of them
+
+    def step(self) -> Work[Step]:
+        """The next living messages as a command. Must be called until `is_over`."""
+        if self._index is None:
+            self._index = yield from load_index(self._shard, self._segment)
+            self._lanes = self._index.lanes()[::-1]
+        found: list[tuple[Header, Message]] = []
+        entries, size = STEP_ENTRIES, 0
+        while self._lanes and entries and size < STEP_BYTES:
+            lane = self._lanes[-1]
+            entry = next(self._index.walk(lane, self._at, 1), None)
+            if entry is None:
+                self._lanes.pop()
+                self._at = 0
+                continue
+            self._at += 1
+            entries -= 1
+            header, offset, length = entry
+            if self._is_alive(lane, header):
+                found.append((header, (yield from self._read(header, offset, length))))
+                size += length
+        return Step(Compact(tuple(found)) if found else None, not self._lanes)
+
+    def _read(self, header: Header, offset: int, length: int) -> Work[Message]:
+        path = segment_path(self.stem)
+        data = yield Read(path, offset, length)
+        try:
+            return decode_message(data, self._segment.epoch, header.at, cipher=self._cipher)
+        except ValueError as problem:
+            where = f"{path} bytes {offset}–{offset + length}, lsn {header.at}"
+            raise CorruptLog(f"{where}: a living message cannot be read: {problem}") from problem
