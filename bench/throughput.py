@@ -23,7 +23,7 @@ class Sample(msgspec.Struct, frozen=True):
 
     messages: int
     seconds: float
-    cpu_s: float  # the server's
+    cpu_s: float  # the server's, and the kernel's for it
     generator_cpu_s: float
     generator_waited_s: float = 0.0  # it wanted its core, and a neighbour had it
     backlog: int = 0  # how many were waiting when it began

@@ -94,7 +94,7 @@ class Disk:
         system cannot ask, it waits."""
         buffer = bytearray(length)
         try:
-            count = os.preadv(self._descriptor(path), [buffer], offset, _NOWAIT)
+            count = os.preadv(self.descriptor(path), [buffer], offset, _NOWAIT)
         except BlockingIOError:
             return None
         except OSError as problem:
@@ -106,9 +106,9 @@ class Disk:
     def expect(self, path: str, offset: int, length: int) -> None:
         """Asks the system to read these bytes soon, where it can be asked."""
         if _advise is not None:
-            _advise(self._descriptor(path), offset, length, os.POSIX_FADV_WILLNEED)
+            _advise(self.descriptor(path), offset, length, os.POSIX_FADV_WILLNEED)
 
-    def _descriptor(self, path: str) -> int:
+    def descriptor(self, path: str) -> int:
         descriptor = self._open.get(path)
         if descriptor is None:
             descriptor = self._keep(path, os.open(self._root + path, os.O_RDWR | os.O_CLOEXEC))
@@ -139,11 +139,11 @@ class Disk:
 
     def _write(self, operation: Write) -> None:
         failpoint("before a write")
-        _write_all(self._descriptor(operation.path), operation.data, operation.offset)
+        _write_all(self.descriptor(operation.path), operation.data, operation.offset)
         failpoint("written, not synced")
 
     def _sync(self, operation: Sync) -> None:
-        _fdatasync(self._descriptor(operation.path))
+        _fdatasync(self.descriptor(operation.path))
         failpoint("synced, not answered")
 
     def _rename(self, operation: Rename) -> None:
@@ -164,7 +164,7 @@ class Disk:
         failpoint("file unlinked")
 
     def _read(self, operation: Read) -> bytes:
-        descriptor = self._descriptor(operation.path)
+        descriptor = self.descriptor(operation.path)
         parts, offset, left = [], operation.offset, operation.length
         while left and (data := os.pread(descriptor, left, offset)):
             parts.append(data)

@@ -52,7 +52,7 @@ class Host:
         )
         self.elsewhere: Callable[[ShardId, Command, Call], None] | None = None  # where other shards are led
         self._upkeeps: list[Upkeep] = []
-        self._writer = Writer(to_loop=self._loop.call_soon_threadsafe, fail=stop_now, syncs=syncs or Histogram())
+        self._writer = Writer(self._loop, fail=stop_now, syncs=syncs or Histogram())
         self._reading = ThreadPoolExecutor(1, thread_name_prefix="holdfast-reader")
         self._maintaining = ThreadPoolExecutor(1, thread_name_prefix="holdfast-maintenance")
 

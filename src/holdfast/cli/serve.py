@@ -59,7 +59,7 @@ from holdfast.runtime.tls import Certificate, TlsError
 from holdfast.stores.sqlite import StoreError
 
 DRAIN_S = 5.0  # how long requests in flight may take when the process is asked to end
-SWITCH_INTERVAL_S = 0.0005  # so soon a busy loop gives the writer thread its turn; 5 ms would delay every sync
+SWITCH_INTERVAL_S = 0.0005  # so soon a busy loop gives its threads their turn: the writer, the reader
 
 OpenPort = Callable[[str, int], Awaitable[int]]  # host and port; answers the port that was opened
 

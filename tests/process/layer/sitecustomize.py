@@ -1,7 +1,8 @@
 """Loaded by every Python that a test starts with this folder on its path: a disk below it that is watched, or fails.
 
-It wraps the calls of `os` through which Holdfast changes files, and nothing of Holdfast: the code under test is the
-code that ships. SQLite calls the system itself and is not seen here. $HOLDFAST_TEST_DISK says what to do, as JSON:
+It wraps the calls of `os` and the system calls of `ctypes` through which Holdfast changes files, and nothing of
+Holdfast: the code under test is the code that ships. SQLite calls the system itself and is not seen here.
+$HOLDFAST_TEST_DISK says what to do, as JSON:
 
     root      only this folder matters, and that its own name is durable
     journal   every change and every sync is noted there; platter.py reads it after a power cut
@@ -15,6 +16,7 @@ code that ships. SQLite calls the system itself and is not seen here. $HOLDFAST_
 A note of the journal is one write: lengths of its head and data, the head as JSON, the data.
 """
 
+import ctypes
 import json
 import os
 import random
@@ -43,6 +45,14 @@ class Watch:
     def install(self) -> None:
         for name in WRAPPED:
             setattr(os, name, getattr(self, name))
+        asides = Asides(self)
+
+        class Library(ctypes.PyDLL):
+            def __getattr__(self, name: str) -> Any:
+                found = super().__getattr__(name)
+                return asides.around(found) if name == "syscall" else found
+
+        ctypes.PyDLL = Library  # type: ignore[misc]
 
     def _note(self, *head: object, data: bytes = b"") -> None:
         text = json.dumps(head).encode()
@@ -107,16 +117,23 @@ class Watch:
         self._sync("fdatasync", descriptor)
 
     def _sync(self, call: str, descriptor: int) -> None:
-        path = self._paths.get(descriptor)
-        if path is None:
+        if descriptor not in self._paths:
             self._do[call](descriptor)
             return
-        self._fail_if_told(call, path)
         which = (os.getpid(), threading.get_ident())
+        time.sleep(self.begin_sync(call, descriptor, which))
+        self._do[call](descriptor)
+        self.end_sync(which)
+
+    def begin_sync(self, call: str, descriptor: int, which: tuple[int, int]) -> float:
+        """Answers how many seconds it should take at least."""
+        path = self._paths[descriptor]
+        self._fail_if_told(call, path)
         if not self._is_lying:
             self._note("syncing", os.fstat(descriptor).st_ino, path, which)
-        time.sleep(random.uniform(0, self._slow_s))
-        self._do[call](descriptor)
+        return random.uniform(0, self._slow_s)
+
+    def end_sync(self, which: tuple[int, int]) -> None:
         if not self._is_lying:
             self._note("synced", which)
 
@@ -136,6 +153,63 @@ class Watch:
         self._do["mkdir"](path, *rest, **options)
         if self._is_below(os.path.abspath(path)):
             self._note("mkdir", os.path.abspath(path))
+
+
+class Asides:
+    """Syncs that the kernel does aside: struct iocb goes in by io_submit, struct io_event comes out of io_getevents."""
+
+    SUBMIT = (209, 2)  # on x86_64 and aarch64
+    GET_EVENTS = (208, 4)
+    TOKEN, DESCRIPTOR, TOLD_BY = 0, 20, 60  # places in struct iocb
+    EVENT = struct.Struct("<QQqq")
+
+    def __init__(self, watch: Watch) -> None:
+        self._watch = watch
+        self._due: dict[int, float] = {}  # token -> when it may end at the earliest
+        self._failed: dict[int, int] = {}  # token -> errno
+        self._held: list[tuple[int, int, int, int]] = []  # events
+        self._told_by = -1
+
+    def around(self, system: Any) -> Any:
+        system.restype = ctypes.c_long
+
+        def call(number: int, *arguments: Any) -> int:
+            if number in self.SUBMIT and len(arguments) == 3:
+                self._begin(ctypes.string_at(arguments[2][0], 64))
+            result = int(system(number, *arguments))
+            if number in self.GET_EVENTS and len(arguments) == 5 and result >= 0:
+                return self._end(arguments[3], result)
+            return result
+
+        return call
+
+    def _begin(self, request: bytes) -> None:
+        (token,) = struct.unpack_from("<Q", request, self.TOKEN)
+        (descriptor,) = struct.unpack_from("<I", request, self.DESCRIPTOR)
+        (self._told_by,) = struct.unpack_from("<I", request, self.TOLD_BY)
+        try:
+            wait_s = self._watch.begin_sync("fdatasync", descriptor, (os.getpid(), -token))
+        except OSError as problem:
+            self._failed[token], wait_s = problem.errno or 0, 0.0
+        self._due[token] = time.monotonic() + wait_s
+
+    def _end(self, events: Any, count: int) -> int:
+        """Hands out those whose time has come. For the others somebody tells the loop later."""
+        size, now = self.EVENT.size, time.monotonic()
+        self._held += [self.EVENT.unpack_from(events, place * size) for place in range(count)]
+        ready = [event for event in self._held if self._due[event[0]] <= now]
+        self._held = [event for event in self._held if self._due[event[0]] > now]
+        for place, (token, request, result, more) in enumerate(ready):
+            number = self._failed.get(token, 0)
+            if not number:
+                self._watch.end_sync((os.getpid(), -token))
+            self.EVENT.pack_into(events, place * size, token, request, -number or result, more)
+        if self._held:
+            wait_s = min(self._due[event[0]] for event in self._held) - now
+            timer = threading.Timer(wait_s, os.eventfd_write, (self._told_by, 1))
+            timer.daemon = True
+            timer.start()
+        return len(ready)
 
 
 WRAPPED = ("open", "close", "pwrite", "write", "fsync", "fdatasync", "rename", "unlink", "mkdir")

@@ -1,0 +1,81 @@
+"""The writer of logs: by the kernel or by its thread, what it says is durable was written and synced in order."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+from holdfast.backend.disk import Disk, make_folders
+from holdfast.backend.writer import LOOP_BYTES_MAX, Writer
+from holdfast.core.log.files import Create, FileOp, Rename, Sync, SyncDir, Write
+from holdfast.runtime.metrics import Histogram
+
+FILE = "segments/one"
+FLUSHES: dict[str, tuple[FileOp, ...]] = {
+    "one write": (Write(FILE, 0, b"a" * 512), Sync(FILE)),
+    "two writes": (Write(FILE, 0, b"a" * 512), Write(FILE, 512, b"b" * 512), Sync(FILE)),
+    "more than the loop writes": (Write(FILE, 0, b"c" * (LOOP_BYTES_MAX + 1)), Sync(FILE)),
+    "a file and its name": (
+        Create("segments/spare", 4096),
+        Sync("segments/spare"),
+        Rename("segments/spare", "segments/two"),
+        SyncDir("segments"),
+        Write("segments/two", 0, b"d" * 512),
+        Sync("segments/two"),
+    ),
+}
+
+
+def fail(problem: BaseException) -> NoReturn:
+    raise AssertionError from problem
+
+
+def no_such_thing() -> str:
+    return "abacus"
+
+
+@pytest.fixture(params=["by the kernel", "by the thread"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    if request.param == "by the thread":
+        monkeypatch.setattr("platform.machine", no_such_thing)
+    return str(request.param)
+
+
+def served(root: Path, flush: tuple[FileOp, ...], *, fail: Callable[[BaseException], None] = fail) -> Histogram:
+    async def serve() -> Histogram:
+        syncs, done = Histogram(), asyncio.Event()
+        writer = Writer(asyncio.get_running_loop(), fail=fail, syncs=syncs)
+        disk = Disk(root)
+        writer.hand_over(disk, flush, done.set)
+        await asyncio.wait_for(done.wait(), 10)
+        writer.close()
+        disk.close()
+        return syncs
+
+    make_folders(root)
+    (root / FILE).write_bytes(bytes(4096))
+    return asyncio.run(serve())
+
+
+@pytest.mark.usefixtures("way")
+@pytest.mark.parametrize("flush", FLUSHES.values(), ids=FLUSHES)
+def test_a_flush_is_on_the_disk_when_it_is_said_to_be(tmp_path: Path, flush: tuple[FileOp, ...]) -> None:
+    syncs = served(tmp_path / "d" / "s", flush)
+    assert sum(syncs.counts) == 1
+    for write in (each for each in flush if isinstance(each, Write)):
+        assert (tmp_path / "d" / "s" / write.path).read_bytes()[write.offset :].startswith(write.data)
+
+
+def test_a_write_that_fails_is_told_and_nothing_is_said_to_be_durable(tmp_path: Path) -> None:
+    """By the loop; what the thread does then is tested with whole servers (test_faults.py)."""
+    told: list[BaseException] = []
+
+    def stop(problem: BaseException) -> None:
+        told.append(problem)
+        raise SystemExit
+
+    with pytest.raises(SystemExit):
+        served(tmp_path / "d" / "s", (Write("segments/absent", 0, b"x"), Sync("segments/absent")), fail=stop)
+    assert isinstance(told[0], FileNotFoundError)

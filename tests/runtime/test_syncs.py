@@ -1,0 +1,56 @@
+"""Syncs that the kernel does aside."""
+
+import os
+import select
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from holdfast.runtime.syncs import KernelSyncs
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="NOT TESTED: only Linux has them")
+
+
+@pytest.fixture
+def syncs() -> Iterator[KernelSyncs]:
+    with closing(KernelSyncs()) as made:
+        yield made
+
+
+def ended(syncs: KernelSyncs, count: int) -> dict[int, int]:
+    found: dict[int, int] = {}
+    while len(found) < count:
+        readable, _, _ = select.select([syncs.descriptor], [], [], 10)
+        assert readable, "nothing ended in ten seconds"
+        found |= dict(syncs.ended())
+    return found
+
+
+def test_each_sync_is_told_once_with_its_own_token(tmp_path: Path, syncs: KernelSyncs) -> None:
+    descriptors = [os.open(tmp_path / str(number), os.O_RDWR | os.O_CREAT) for number in range(8)]
+    for number, descriptor in enumerate(descriptors):
+        os.pwrite(descriptor, b"x" * 100_000, 0)
+        syncs.begin(descriptor, 2**40 + number)
+    assert ended(syncs, len(descriptors)) == {2**40 + number: 0 for number in range(8)}
+    assert syncs.ended() == []
+    for descriptor in descriptors:
+        os.close(descriptor)
+
+
+def test_what_cannot_be_synced_is_refused_at_once(syncs: KernelSyncs) -> None:
+    reading, writing = os.pipe()
+    with pytest.raises(OSError, match="Invalid argument"):
+        syncs.begin(writing, 1)
+    os.close(reading)
+    os.close(writing)
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        syncs.begin(writing, 1)
+
+
+def test_an_unknown_machine_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("platform.machine", lambda: "abacus")
+    with pytest.raises(OSError, match="x86_64 and aarch64"):
+        KernelSyncs()
