@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 LOOK_EVERY: Final = 400 * MS
 PATIENCE: Final = 2 * SECOND  # for the answer of a lane
 LANES_MAX: Final = 4  # of a queue, open
+SELDOM: Final = 0.1  # share of looks that are taken in the quiet: lanes drain for hours there, and asking them costs
 PREFIXES: Final = (catalogue.QUEUES, "lanes/", catalogue.LAST_LANE)
 
 
@@ -65,7 +66,8 @@ class Lanes:
     def _look(self) -> None:
         view = self.process.view
         holder = view.manager if view is not None and not view.is_frozen else None
-        if holder is not None and holder.host == self.process.node.name:
+        is_due = self.world.pace == 1 or self.world.chance(SELDOM)
+        if is_due and holder is not None and holder.host == self.process.node.name:
             for queue in self.cluster.spread:
                 self._tend(queue)
         pause = self.world.lazily(LOOK_EVERY)
@@ -77,7 +79,8 @@ class Lanes:
             return
         record = self._records.get(layout_key(name_of(queue.lane)))
         layout = layout_of(record) if record is not None else Layout((LaneRow(queue.lane, queue.shard),))
-        if not self.cluster.is_healed and self.world.chance(self.cluster.plan.wishes):
+        is_wanted = not self.cluster.is_healed and self.world.pace == 1
+        if is_wanted and self.world.chance(self.cluster.plan.wishes):
             self._want(queue, layout, row, record)
         elif record is not None and any(each.phase is not Phase.OPEN for each in layout.lanes):
             self._at_work[queue] = None
