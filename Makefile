@@ -116,11 +116,11 @@ test-sim: setup
 	$(BIN)/python -m tests.fuzz --count 100000
 
 test-spark: setup-spark ## the pipeline's tests; without Java those on Spark are skipped, loudly
-	$(SPARK)/python -m pytest tests/pipeline
+	$(SPARK)/python -m pytest -n 2 --dist loadgroup tests/pipeline
 
 test-spark-full: setup-spark $(OLD_SPARK)/.ready ## also every kill, clusters of three kinds, and Spark 4.2; ten minutes
-	HOLDFAST_SPARK_TESTS=full $(SPARK)/python -m pytest tests/pipeline
-	HOLDFAST_SPARK_TESTS=old $(OLD_SPARK)/bin/python -m pytest tests/pipeline/on_spark
+	HOLDFAST_SPARK_TESTS=full $(SPARK)/python -m pytest -n 2 --dist loadgroup tests/pipeline
+	HOLDFAST_SPARK_TESTS=old $(OLD_SPARK)/bin/python -m pytest -n 2 --dist loadgroup tests/pipeline/on_spark
 
 test-compiled: setup ## the compiled package does what the source does; skipped where there is no C compiler
 	@if $(BIN)/python scripts/can_compile.py; then \

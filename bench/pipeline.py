@@ -1,11 +1,11 @@
 """What the ledger costs on one machine: rows per second and core, freshness, memory. Prints a table; asserts nothing.
 
-    .venv-spark/bin/python -m bench.pipeline [--rows 5000000] [--rounds 100] [--write]
+    .venv-spark/bin/python -m bench.pipeline [--rows 10000000] [--rounds 100] [--write]
 
-A month of usage of 10 accounts with 100 queues each is made, taken over, rolled up, closed and computed anew. Rates are
-rows per second of CPU time of all processes together, so that a neighbour on the machine disturbs them less; seconds
-are seconds, and a busy machine shows in them. `--write` puts the result into bench/results/pipeline.json and
-pipeline.md.
+A month of usage of 10 accounts with 100 queues each is made, taken over, rolled up, closed, reported and computed
+anew. Rates are rows per second of CPU time of all processes together, so that a neighbour on the machine disturbs them
+less; seconds are seconds, and a busy machine shows in them. `--write` puts the result into bench/results/pipeline.json
+and pipeline.md.
 """
 
 import argparse
@@ -26,7 +26,7 @@ from bench import machine
 from bench import usage as counting
 from bench.pipeline_month import DAYS, HOUR_US, START_US, Node, emit_one_of_each_kind, make_month
 from holdfast.ledger import tables
-from holdfast.pipeline import checks, ingest, rollup, upkeep
+from holdfast.pipeline import checks, ingest, rates, reports, rollup, upkeep
 from holdfast.pipeline.publish import billing
 from holdfast.pipeline.run import Ledger, Outcome
 from holdfast.pipeline.watch import watch
@@ -156,6 +156,7 @@ class Bench:
         with Peak() as peak:
             self.bulk()
         self.note(f"memory of all processes, {self.rows / 1e6:.0f} M rows, MiB", f"{peak.mib:,.0f}", "≤ 1,500")
+        self.reports()
         self.dense()
         self.backfill()
         self.freshness()
@@ -180,6 +181,13 @@ class Bench:
         spent = spend(lambda: self.ledger().once())
         # Workers that have nothing to do end meanwhile, and take what they spent with them: no CPU time is told.
         self.note("checks and closing of the month, s", f"{spent.wall_s:.1f}", "")
+
+    def reports(self) -> None:
+        """Service levels, flow, costs, hot queues and alerts of the month."""
+        terms = reports.Terms(rates=rates.load(), region="local", version="bench")
+        with Peak() as peak:
+            spent = spend(lambda: reports.publish(self.ledger().job(), terms))
+        self.note("reports of the month for 1,000 queues, s", f"{spent.wall_s:.1f} ({peak.mib:,.0f} MiB)", "")
 
     def dense(self) -> None:
         """Usual keys: a queue that is used is used in every window, on every node."""
@@ -242,7 +250,7 @@ def write(figures: list[Figure], *, rows: int, about: dict[str, str], busy: floa
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", type=int, default=5_000_000)
+    parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--rounds", type=int, default=100, help="segments for freshness")
     parser.add_argument("--write", action="store_true")
     parser.add_argument("--folder", type=Path, default=None, help="where data is made; default: a temporary folder")

@@ -1,8 +1,9 @@
 """What an operator sees when something is wrong: the command says what, where and what to do; nothing is counted twice
-and nothing is lost. All of it without a JVM. Rows whose clock is wrong need one: tests/pipeline/on_spark/test_runs.py.
+and nothing is lost. All of it without a JVM.
 """
 
 import errno
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from holdfast.pipeline import rates, reports
 from holdfast.pipeline.job import translate
 from holdfast.pipeline.rates import RatesError
 from holdfast.pipeline.run import explain
-from tests.pipeline.emitter import HOUR, MINUTE, T0, Emitter
+from tests.pipeline.emitter import DAY, HOUR, MINUTE, T0, Emitter, meter
 from tests.pipeline.test_report_checks import HOUR as BILLED_HOUR
 from tests.pipeline.test_report_checks import RECORD
 
@@ -102,6 +103,20 @@ def test_a_version_that_is_not_known_stops_there_and_asks_for_a_newer_holdfast(
     code, text = once(emitter)
     assert (code, "has schema version 99" in text, "use a newer one" in text) == (1, True, True)
     assert next_number(emitter) == 4
+
+
+def test_rows_with_a_clock_in_the_future_are_put_aside_with_their_segment(tmp_path: Path) -> None:
+    emitter = Emitter(tmp_path / "usage", "a")
+    emitter.emit([meter(T0), meter(T0 + 3650 * DAY)], until=T0 + MINUTE)
+    assert once(emitter) == (0, "")
+    shown = CliRunner().invoke(
+        program("pipeline"), ["pipeline", "show", "ledger.quarantine", "--json", "--data", str(tmp_path)]
+    )
+    (row,) = json.loads(shown.stdout)
+    assert (row["fault"], row["kind"], row["queue"]) == ("clock_in_the_future", "meter", "orders")
+    assert [row[name] for name in ("node", "epoch", "seq", "row")] == ["a", 1, 0, 1]
+    listed = CliRunner().invoke(program("pipeline"), ["pipeline", "show", "--json", "--data", str(tmp_path)])
+    assert {each["table"]: each["rows"] for each in json.loads(listed.stdout)}["ledger.quarantine"] == 1
 
 
 def test_two_runs_at_once_are_refused_and_the_second_does_it_later(emitter: Emitter) -> None:

@@ -11,7 +11,7 @@ import holdfast
 from holdfast.cli import connect, folder, toolbox
 from holdfast.cli.connect import Mistake
 from holdfast.cli.toolbox import Places
-from holdfast.ledger import lock, tables
+from holdfast.ledger import lock, tables, views
 from holdfast.ledger.store import TableStore
 from holdfast.ledger.tables import Table
 from holdfast.pipeline import ingest, report_checks, reports, upkeep
@@ -172,17 +172,19 @@ def write_report(at: Places, *, day: datetime.datetime | None = None, days: int 
 
 def listed(at: Places) -> list[tuple[str, int, str]]:
     store = TableStore(at.ledger)
-    return [(name, store.snapshot(table).rows, table.by or "–") for name, table in sorted(TABLES.items())]
+    found = [(name, store.snapshot(table).rows, table.by or "–") for name, table in TABLES.items()]
+    return sorted([*found, (views.QUARANTINE, views.quarantined(store), "–")])
 
 
 def rows(at: Places, name: str, *, limit: int) -> list[dict[str, Any]]:
+    store = TableStore(at.ledger)
+    if name == views.QUARANTINE:
+        return [render.plain(row) for row in views.quarantine(store, limit=limit)]
     if name not in TABLES:
-        near = connect.near_names(name, list(TABLES))
+        near = connect.near_names(name, [*TABLES, views.QUARANTINE])
         hint = f"Did you mean {' or '.join(near)}?" if near else "See: holdfast pipeline show"
         raise Mistake(f"there is no table {name}. {hint}")
-    store = TableStore(at.ledger)
-    found = store.read(store.snapshot(TABLES[name])).slice(0, limit).to_pylist()
-    return [render.plain(row) for row in found]
+    return [render.plain(row) for row in views.first_rows(store, TABLES[name], limit=limit)]
 
 
 def verify(at: Places) -> tuple[list[Any], list[Any]]:

@@ -9,7 +9,7 @@ late row changes it, the hour is recorded again, and only then: what stands is t
 
 import datetime
 from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 from pyspark.sql import DataFrame
@@ -60,7 +60,6 @@ def record(job: Job, hours: rollup.Numbers, *, records: Records) -> int:
         made = records(
             job.read(hourly, some),
             job.read(seen, some),
-            closed=_hours(job, some),
             states=job.read(states, some),
             run_id=job.run_id,
             recorded_at=moment(job.now_us),
@@ -84,11 +83,6 @@ def _pieces(hours: rollup.Numbers, hourly: Snapshot) -> Iterator[rollup.Numbers]
         held += rows.get(hour, 0)
     if piece:
         yield piece
-
-
-def _hours(job: Job, hours: Collection[int]) -> DataFrame:
-    rows: list[Any] = [(moment(each),) for each in hours]
-    return job.spark.createDataFrame(rows, "hour TIMESTAMP")
 
 
 def moment(time_us: int) -> datetime.datetime:

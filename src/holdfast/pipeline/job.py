@@ -67,7 +67,9 @@ class Job:
         """Rows of a snapshot, or of some of its hours. The same files, whatever is committed meanwhile."""
         ddl = tables.ddl(seen.table.schema)
         uris = seen.uris(by_us)
-        return self.spark.read.schema(ddl).parquet(*uris) if uris else self.spark.createDataFrame([], ddl)
+        if uris:
+            return self.spark.read.schema(ddl).parquet(*uris)
+        return self.spark.createDataFrame(seen.table.schema.empty_table(), ddl)  # Arrow: Spark sees that it is empty
 
     def carry_out(self, many: Sequence[Order], *, rows: int) -> Made:
         """All of them, or an error; `rows` is how many they read. Nothing is committed."""

@@ -35,7 +35,9 @@ from holdfast.pipeline.rates import Rates
 from holdfast.usage import schema
 
 DAY_US: Final = 24 * HOUR_US
-ROWS_MAX: Final = 1_000_000  # of the ledger, in one commit: bounds what Spark sorts and writers hold
+# Of the ledger, in one commit: bounds what Spark sorts and writers hold.
+ROWS_MAX: Final = 10_000_000
+HISTOGRAM_ROWS_MAX: Final = 1_000_000  # each is a third of a kilobyte
 LOOK_BACK_US: Final = 35 * DAY_US  # budgets of 30 days, and five of each hour of the week
 DAY, MONTH, RATES = "day/", "month/", "rates"
 
@@ -135,6 +137,7 @@ class Daily(NamedTuple):
 
     table: Table
     make: Callable[["Inputs"], DataFrame]
+    rows_max: int = ROWS_MAX
 
 
 class Inputs:
@@ -163,6 +166,7 @@ FIRST = (
     Daily(
         reports.SERVICE_LEVELS,
         lambda i: levels.service_levels(i.hourly(), i.hourly(LOOK_BACK_US), run_id=i.run_id, target=i.terms.target),
+        HISTOGRAM_ROWS_MAX,
     ),
     Daily(
         reports.QUEUE_FLOW,
@@ -217,7 +221,7 @@ def publish(job: Job, terms: Terms, *, progress: Callable[[str], None] = lambda 
 def _replace_days(job: Job, report: Daily, source: Numbers, terms: Terms) -> list[int]:
     """Some days at a time, in order: each commit leaves those that follow due."""
     days = due_days(source, job.look(report.table))
-    for some in _pieces(days, source):
+    for some in _pieces(days, source, rows_max=report.rows_max):
         seen = job.look(report.table)
         made = report.make(Inputs(job, some, terms)).where(F.col("day").isin([moment(day) for day in some]))
         numbers = {DAY + _name(day): source[day] for day in some}
@@ -225,11 +229,11 @@ def _replace_days(job: Job, report: Daily, source: Numbers, terms: Terms) -> lis
     return days
 
 
-def _pieces(days: Sequence[int], source: Numbers) -> Iterator[list[int]]:
-    """Neighbours together, up to ROWS_MAX rows of the ledger; a day that has more comes alone."""
+def _pieces(days: Sequence[int], source: Numbers, *, rows_max: int) -> Iterator[list[int]]:
+    """Neighbours together, up to so many rows of the ledger; a day that has more comes alone."""
     piece: list[int] = []
     for day in days:
-        if piece and sum(source[each] for each in [*piece, day]) > ROWS_MAX:
+        if piece and sum(source[each] for each in [*piece, day]) > rows_max:
             yield piece
             piece = []
         piece.append(day)

@@ -63,17 +63,22 @@ def merged(parts: Sequence[Any], *, into: Table, run_id: str) -> Any:
     rows = pa.concat_tables([part.select(needed) for part in parts]).combine_chunks()
     if not rows.num_rows:
         return into.schema.empty_table()
-    codes = _codes(rows, keys)
-    order = np.argsort(codes, kind="stable")
-    starts = _starts(codes[order])
+    order, starts = stretches(rows, keys)
     made = dict(zip(needed, rows.take(pa.array(order[starts])).columns, strict=True))
     if len(starts) < len(order):  # otherwise there is nothing to add up
         made |= {name: pa.array(_sums(rows.column(name), order, starts)) for name in MEASURES}
-        made["latency"] = _histograms(rows.column("latency"), order, starts)
+        made["latency"] = histograms(rows.column("latency"), order, starts)
         made["nodes"] = _unions(rows.column("nodes"), order, starts)
     made["run_id"] = pa.repeat(run_id, len(starts))
     made["schema_version"] = pa.repeat(pa.scalar(tables.VERSION, pa.int32()), len(starts))
     return pa.table([made[name] for name in into.schema.names], schema=into.schema)
+
+
+def stretches(rows: Any, keys: Sequence[str]) -> tuple[Any, Any]:
+    """The rows in the order of their keys, and where in it each stretch of equal keys starts."""
+    codes = _codes(rows, keys)
+    order = np.argsort(codes, kind="stable")
+    return order, _starts(codes[order])
 
 
 def _codes(rows: Any, keys: Sequence[str]) -> Any:
@@ -114,7 +119,8 @@ def _require_room(values: Any, *, rows: int) -> None:
         raise LedgerError(f"a sum of {rows} rows, some as large as {largest}, does not fit into 64 bits")
 
 
-def _histograms(column: Any, order: Any, starts: Any) -> Any:
+def histograms(column: Any, order: Any, starts: Any) -> Any:
+    """Added up over each stretch, bucket by bucket."""
     lists = column.combine_chunks()
     counts = lists.flatten().to_numpy()
     if len(counts) != BUCKETS * len(lists):

@@ -26,7 +26,7 @@ from holdfast.ledger.errors import LedgerError
 SETTINGS: Final = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.ansi.enabled": "true",  # an overflow is an error, not another number
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "16384",  # with histograms 6 MB; several are held
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "100000",  # 3,000 files: 1 s instead of 18
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",  # INT96 would have no least and greatest
     "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "20000",  # lists of an hour's actions are short
@@ -51,7 +51,7 @@ SMALL: Final = {
     "spark.default.parallelism": "2",
 }
 TOLD_LINES: Final = 5  # of what Java said before it gave up
-DRIVER_MEMORY: Final = "640m"  # tasks keep rows in Python, and what Spark aggregates it can put on disk
+DRIVER_MEMORY: Final = "576m"  # tasks keep rows in Python, and what Spark aggregates it can put on disk
 SHUFFLE_PARTITIONS: Final = 8  # on one machine: 200 empty tasks take longer than the work of most runs
 
 

@@ -64,10 +64,13 @@ class TableWriter(DataSourceArrowWriter):
         return TableStore(Path(self._options["path"]))
 
     def write(self, iterator: Iterator[Any]) -> Written:
+        pa.set_cpu_count(1)  # Spark runs a task for each core already
         writer = FileWriter(self._table.folder(self._store.root), self._table)
         for batch in iterator:
             writer.write(batch)
-        return Written(msgspec.json.encode(writer.close()))
+        files = writer.close()
+        pa.default_memory_pool().release_unused()  # the worker waits for a minute, with what it holds
+        return Written(msgspec.json.encode(files))
 
     def commit(self, messages: list[Any]) -> None:
         written = [msgspec.json.decode(each.files, type=list[DataFile]) for each in messages if each is not None]

@@ -32,7 +32,7 @@ from holdfast.runtime.failpoint import failpoint
 from holdfast.usage import schema
 
 FORMAT: Final = "holdfast-usage"
-BATCH_ROWS: Final = 65_536  # as spark.sql.execution.arrow.maxRecordsPerBatch of our sessions
+BATCH_ROWS: Final = 65_536  # 20 MB with histograms
 PARTITIONS: Final = 8
 NO_LIMIT: Final = 2**31 - 1
 

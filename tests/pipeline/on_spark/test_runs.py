@@ -1,5 +1,6 @@
 """Whole runs, from segments to closed hours: totals are those of the nodes, to the unit, whatever happens."""
 
+import functools
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -27,7 +28,7 @@ Open = Callable[..., Ledger]
 def ledger(spark: SparkSession, tmp_path: Path, spool: Path) -> Open:
     def opened(folder: str = "ledger", *, session: Callable[[], Any] = lambda: spark, **more: Any) -> Ledger:
         spool.mkdir(exist_ok=True)
-        usual: dict[str, Any] = {"rows_here_max": 0, "records": billing.records, "now_us": lambda: NOW}
+        usual: dict[str, Any] = {"records": billing.records, "now_us": lambda: NOW}
         return Ledger(tmp_path / folder, spool, session=session, **(usual | more))
 
     return opened
@@ -64,6 +65,7 @@ def billing_records(ledger: Ledger) -> list[dict[str, Any]]:
 
 
 def test_a_ledger_from_the_first_segment_to_a_node_that_is_back_after_eight_days(ledger: Open, spool: Path) -> None:
+    ledger = functools.partial(ledger, rows_here_max=0)  # all of it by tasks
     a, b = Emitter(spool, "a"), Emitter(spool, "b")
     events = Emitter(spool, "a", kind="audit")
     events.emit([audit(T0)], until=T0 + HOUR)
@@ -100,7 +102,7 @@ def test_a_ledger_from_the_first_segment_to_a_node_that_is_back_after_eight_days
     digests = {each.name: upkeep.digest(ledger().store, each) for each in upkeep.COMPARED}
     assert upkeep.backfill(ledger(), begin_us=T0, end_us=T0 + DAY) == 2
     assert {each.name: upkeep.digest(ledger().store, each) for each in upkeep.COMPARED} == digests
-    outcome, same = upkeep.replay(ledger(), ledger("again", rows_here_max=ROWS_HERE_MAX))  # and not by tasks
+    outcome, same = upkeep.replay(ledger(), ledger("again", rows_here_max=ROWS_HERE_MAX))  # and not
     assert outcome.rows == 98
     assert same == dict.fromkeys(same, True)
 

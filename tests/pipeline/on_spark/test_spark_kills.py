@@ -93,6 +93,7 @@ def test_totals_are_exact_after_a_kill_at(spark: SparkSession, tmp_path: Path, f
     require_exact(finish(tmp_path / "usage", tmp_path / "ledger"), emitters)
 
 
+@pytest.mark.xdist_group("processes")
 @pytest.mark.skipif(MODE != "full", reason="twenty runs: make test-spark-full")
 def test_totals_are_exact_after_kills_of_whole_runs_at_random_moments(finish: Finish, tmp_path: Path) -> None:
     chance = random.Random(6)

@@ -78,6 +78,9 @@ def unusual(values: DataFrame) -> DataFrame:
     queue = ["account", "queue", "kind"]
     weekly = Window.partitionBy(*queue, F.dayofweek("hour") * 24 + F.hour("hour"))
     all_hours = Window.partitionBy(*queue)
+    # Once, for all windows; and most series are far too low all the time: what never gets there needs no median.
+    values = values.repartition(*queue).withColumn("most", F.max("value").over(all_hours))
+    values = values.where(F.col("most") >= _by_kind(SERIES))
     has_weeks = F.count("*").over(weekly) >= HISTORY_MIN
     usual = F.when(has_weeks, F.median("value").over(weekly)).otherwise(F.median("value").over(all_hours))
     centred = values.withColumn("has_weeks", has_weeks).withColumn("usual", usual)

@@ -59,15 +59,13 @@ def records(
     hourly: DataFrame,
     recorded: DataFrame,
     *,
-    closed: DataFrame,
     states: DataFrame,
     run_id: str,
     recorded_at: datetime.datetime,
 ) -> DataFrame:
-    """What has to be appended to `recorded` so that it says what `hourly` says of the hours in `closed`. `states` are
-    those of the queues in these hours: they tell their tags."""
-    now = current(hourly.join(closed.select("hour").distinct(), on="hour", how="left_semi"))
-    before = standing(recorded.join(closed.select("hour").distinct(), on="hour", how="left_semi"))
+    """What has to be appended to `recorded` so that it says what `hourly` says: all rows of some closed hours, both.
+    `states` are those of the queues in these hours: they tell their tags."""
+    now, before = current(hourly), standing(recorded)
     differs = F.coalesce(F.col("quantity"), F.lit(0)) != F.coalesce(F.col("recorded"), F.lit(0))
     changed = now.join(before, on=list(KEY), how="full").where(differs)
     lines = changed.select(*KEY, F.explode(_lines()).alias("line")).select(*KEY, "line.*")

@@ -61,13 +61,14 @@ def service_levels(hourly: DataFrame, past: DataFrame, *, run_id: str, target: f
 
 
 def _latencies(hourly: DataFrame) -> DataFrame:
-    own = ("hour", *KEY, "latency", *QUANTILES)
+    """An hour at a time: its rows are together anyway."""
+    keys = ["hour", *KEY]
+    made = StructType([SCHEMA[name] for name in (*keys, "latency", *QUANTILES)])
     return (
-        hourly.select("hour", *KEY, "latency")
+        hourly.select(*keys, "latency")
         .where(F.col("queue") != "")
-        .groupBy("hour", *KEY)
-        .agg(histogram.merged("latency").alias("latency"))
-        .mapInArrow(histogram.with_quantiles("latency", QUANTILES), StructType([SCHEMA[name] for name in own]))
+        .groupBy("hour")
+        .applyInArrow(histogram.merged(keys, "latency", shares=QUANTILES), made)
     )
 
 
@@ -94,6 +95,12 @@ def _count_of(outcome: str) -> Column:
 
 def _burn(hours: int, target: float) -> Column:
     """Share of bad calls in the last `hours`, in units of the share that the target allows."""
-    seconds = F.col("hour").cast("bigint")
-    window = Window.partitionBy(*KEY).orderBy(seconds).rangeBetween(-(hours - 1) * 3600, 0)
-    return F.sum("bad").over(window) / F.sum("requests").over(window) / F.lit(1 - target)
+    return _in_last(hours, "bad") / _in_last(hours, "requests") / F.lit(1 - target)
+
+
+def _in_last(hours: int, measure: str) -> Column:
+    """All so far but what was before: one step per row, where a sum that slides would add up its window for each."""
+    so_far = Window.partitionBy(*KEY).orderBy(F.col("hour").cast("bigint"))
+    begin = Window.unboundedPreceding
+    before = F.sum(measure).over(so_far.rangeBetween(begin, -hours * 3600))
+    return F.sum(measure).over(so_far.rangeBetween(begin, 0)) - F.coalesce(before, F.lit(0))
