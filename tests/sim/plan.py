@@ -59,7 +59,7 @@ def draw(seed: int) -> Plan:
         quiet_s=tuple(rng.choice((40, 100, 310)) for _ in range(rng.choice((0, 0, 1, 2)))),
         sync_us=rng.choice((200, 800, 800, 4000)),
         segment_bytes=rng.choice((32_768, 49_152, 65_536)),
-        limits=_limits(rng),
+        limits=_limits(rng) | {"DRAFT_WEIGHT": Random(f"drafts {seed}").choice((0, 8_192))},
         snapshot_every=rng.choice((1, 2, 4)),
         has=tuple(name for name in OPTIONAL if rng.random() < 0.6),
         **_faults(rng),

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any, Final
 from holdfast.core.errors import CorruptLog
 from holdfast.core.log.archive import Found, IndexNeeded, Location
 from holdfast.core.log.compaction import Compaction, pick
+from holdfast.core.log.draft import Drafts
 from holdfast.core.log.files import FileOp, Read, Work, Write
 from holdfast.core.log.index import SegmentIndex
 from holdfast.core.log.primary import Primary
 from holdfast.core.log.recovery import Recovered, recover
 from holdfast.core.log.segment import key_path
 from holdfast.core.log.segment_files import load_index, prepare_segment
-from holdfast.core.log.snapshot import advance_snapshot, remove_old
+from holdfast.core.log.snapshot import Advanced, advance_snapshot, keep_snapshot, remove_old
 from holdfast.core.queue.codec import Cipher, decode_message
 from holdfast.core.queue.command import Arrive, ArriveReply, Command, Delivery, Handover, Need, Settle
 from holdfast.core.queue.outbox import Entry, Outgoing
@@ -86,6 +87,7 @@ class Runner:
     def _recovered(self, recovered: Recovered[Shard]) -> None:
         self.primary = Primary(recovered.shard, recovered.journal)
         self.journal = recovered.journal
+        self._drafts = Drafts(self.primary.shard, self.journal)
         self.time = OwnTime(self.host.clock, self.journal.stamp)
         self.host.witness.recovered(self.host, self.shard, self.primary)
         self.world.note(f"{self.shard} recovered lsn {self.journal.appended} torn {recovered.torn_bytes}")
@@ -337,11 +339,17 @@ class Runner:
             self.journal.indexed(stem)
 
     def _advance_snapshot(self) -> Work[None]:
+        if (draft := self._drafts.take()) is not None:
+            self.world.count("drafts kept")
+            yield from self._advance(draft.head.lsn, keep_snapshot(draft.head, draft.body, draft.live))
+            return
         upto = self.journal.sealed_upto()
         fresh = [each for each in self.journal.segments if self._snapshot_lsn < each.last <= upto]
-        if len(fresh) < self.host.plan.snapshot_every:
-            return
-        advanced = yield from advance_snapshot(self.shard, upto, machine=Shard)
+        if len(fresh) >= self.host.plan.snapshot_every:
+            yield from self._advance(upto, advance_snapshot(self.shard, upto, machine=Shard))
+
+    def _advance(self, upto: Lsn, work: Work[Advanced | None]) -> Work[None]:
+        advanced = yield from work
         self._snapshot_lsn = upto
         if advanced is None:
             return

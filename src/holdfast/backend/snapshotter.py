@@ -1,7 +1,8 @@
 """The program that makes a snapshot: `python -m holdfast.backend.snapshotter FOLDER SHARD LSN`.
 
-A process of its own, and of low priority, because it replays the log since the last snapshot: that would hold the
-server's loop for seconds. Reads sealed segments, writes the next snapshot, prints what can be removed as JSON.
+For states that take too long to write down in the server's loop. A process of its own, and of lower priority, because
+it replays the log since the last snapshot, which takes seconds. Reads sealed segments, writes the next snapshot,
+prints what can be removed as JSON.
 """
 
 import errno
@@ -18,7 +19,7 @@ from holdfast.core.queue.shard import Shard
 from holdfast.core.types import Lsn, ShardId
 from holdfast.runtime.failpoint import failpoint
 
-NICENESS = 15
+NICENESS = 5  # a quarter of a busy core, more than replay needs to keep up with it; at 15 it never would
 NO_SPACE = 75  # status: EX_TEMPFAIL
 
 

@@ -1,8 +1,9 @@
 """What a shard's log needs besides commands: spare segments, index files, snapshots, compaction, and the removal of
 what is old.
 
-Nothing here runs in the loop for long: files are made by a maintenance thread, snapshots by a subprocess of low
-priority that replays sealed segments (snapshotter.py), compaction goes in small steps.
+Nothing here runs in the loop for long: files are made by a maintenance thread, snapshots out of drafts that take some
+milliseconds (core/log/draft.py) or, of a heavy state, by a subprocess that replays sealed segments (snapshotter.py);
+compaction goes in small steps.
 """
 
 import asyncio
@@ -21,10 +22,11 @@ from holdfast.backend.snapshotter import NO_SPACE
 from holdfast.core.errors import CorruptLog
 from holdfast.core.limits import SEGMENT_BYTES
 from holdfast.core.log.compaction import Compaction, pick
+from holdfast.core.log.draft import Drafts
 from holdfast.core.log.files import Work
 from holdfast.core.log.primary import Primary
 from holdfast.core.log.segment_files import Segment, prepare_segment
-from holdfast.core.log.snapshot import Advanced, remove_old
+from holdfast.core.log.snapshot import Advanced, keep_snapshot, remove_old
 from holdfast.core.queue.command import Command
 from holdfast.core.types import Lsn
 from holdfast.runtime.crypto import MasterKey
@@ -34,8 +36,8 @@ from holdfast.runtime.logs import log
 LOOK_EVERY_S = 1.0
 RETRY_AFTER_S = 5.0  # a full disk is tried again
 COMPACT_PAUSE_S = 0.01  # between two steps, so that clients hardly notice
-SNAPSHOT_SEGMENTS = 4  # sealed segments since the last snapshot that make the next one worth its work,
-SNAPSHOT_RECORDS = 300_000  # or so many records in them: replaying these takes seconds
+SNAPSHOT_SEGMENTS = 4  # sealed segments since the last snapshot that make replaying them worth its work,
+SNAPSHOT_RECORDS = 300_000  # or so many records in them: that takes seconds
 
 Result = TypeVar("Result")
 
@@ -71,6 +73,9 @@ class Upkeep:
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_waiting = False  # for space, before the next spare is tried
         self._is_looking = False
+        self._drafts = Drafts(primary.shard, primary.journal)
+        self._is_replaying = False  # a subprocess makes a snapshot
+        self._is_compact = True  # nothing has become worth compacting since it was last looked for
         self._snapshot_lsn = Lsn(0)  # of the newest snapshot that this process knows
         self._compacted: set[str] = set()  # stems of segments whose living messages have been written again
         self._timer = self._loop.call_later(LOOK_EVERY_S, self._look)
@@ -135,13 +140,11 @@ class Upkeep:
         try:
             await self._write_indexes()
             await self._snapshot()
-        except NotNow as problem:
-            log.warning("no snapshot was made; trying again later", reason=str(problem))
-            await asyncio.sleep(RETRY_AFTER_S)
+            await self._compact()
         except OSError as problem:
             if problem.errno != errno.ENOSPC:
                 raise
-            log.warning("no space for an index; trying again later")
+            log.warning("no space for an index or a snapshot; trying again later")
             await asyncio.sleep(RETRY_AFTER_S)
         self._is_looking = False
 
@@ -152,13 +155,32 @@ class Upkeep:
             self._journal.indexed(stem)
 
     async def _snapshot(self) -> None:
+        """One at a time: each reads the one before it."""
+        if self._is_replaying:
+            return
+        if (draft := self._drafts.take()) is not None:
+            advanced = await self._in_thread(keep_snapshot(draft.head, draft.body, draft.live))
+            failpoint("draft kept")
+            await self._advance(draft.head.lsn, advanced)
+            return
         fresh = [each for each in self._journal.segments if each.has_index_file and each.last > self._snapshot_lsn]
         upto = fresh[-1].last if fresh else Lsn(0)
-        if len(fresh) < SNAPSHOT_SEGMENTS and upto - self._snapshot_lsn < SNAPSHOT_RECORDS:
-            return
-        advanced = await self._run_snapshotter(upto)
-        failpoint("snapshot made")
-        self._snapshot_lsn = upto
+        if len(fresh) >= SNAPSHOT_SEGMENTS or upto - self._snapshot_lsn >= SNAPSHOT_RECORDS:
+            self._is_replaying = True
+            self._start(self._replay(upto))
+
+    async def _replay(self, upto: Lsn) -> None:
+        try:
+            advanced = await self._run_snapshotter(upto)
+            failpoint("snapshot made")
+            await self._advance(upto, advanced)
+        except NotNow as problem:
+            log.warning("no snapshot was made; trying again later", reason=str(problem))
+            await asyncio.sleep(RETRY_AFTER_S)
+        self._is_replaying = False
+
+    async def _advance(self, lsn: Lsn, advanced: Advanced | None) -> None:
+        self._snapshot_lsn = lsn
         if advanced is None:
             return
         self._journal.snapshotted(advanced.lsn)
@@ -168,17 +190,21 @@ class Upkeep:
         await self._in_thread(remove_old(advanced))
         failpoint("old segments removed")
         self._compacted -= set(advanced.stems)
-        await self._compact()
+        self._is_compact = False
 
     async def _compact(self) -> None:
-        """Segments that hold only a few living messages. They are removed after the next snapshots."""
-        live = self._shard.live
-        while (segment := pick(self._journal.segments, live, done=self._compacted)) is not None:
-            self._compacted.add(segment.stem)
-            try:
-                await self._compact_segment(segment)
-            except CorruptLog as problem:
-                log.error("a segment is damaged and stays as it is; see docs/OPERATING.md", reason=str(problem))
+        """A segment that holds only a few living messages. It is removed after the next snapshots."""
+        if self._is_compact:
+            return
+        segment = pick(self._journal.segments, self._shard.live, done=self._compacted)
+        self._is_compact = segment is None
+        if segment is None:
+            return
+        self._compacted.add(segment.stem)
+        try:
+            await self._compact_segment(segment)
+        except CorruptLog as problem:
+            log.error("a segment is damaged and stays as it is; see docs/OPERATING.md", reason=str(problem))
 
     async def _compact_segment(self, segment: Segment) -> None:
         compaction = Compaction(

@@ -14,7 +14,7 @@ Laws
 - Each start and each epoch opens a new segment: the pair (key, epoch ‖ lsn) never comes twice.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from holdfast.core.limits import FRAME_BYTES_MAX, IDLE_AFTER, RESERVE_BYTES, SEGMENT_BYTES
@@ -98,6 +98,7 @@ class Journal(Archive):
         self.ends: list[tuple[str, int, Lsn, int]] = []  # of the last flush, per segment: stem, bytes, lsn, crc there
         self._declared = declared  # highest committed lsn that stands in the log itself
         self._written = stamp  # of the last frame that was closed
+        self.on_turn: Callable[[], None] | None = None  # told when a segment follows another, between two records
 
     @property
     def appended(self) -> Lsn:
@@ -179,6 +180,8 @@ class Journal(Archive):
         self.ciphers[stem] = self._cipher
         self.keys[stem] = key
         self._renames[stem] = number
+        if self.on_turn is not None:
+            self.on_turn()
 
     # Making them durable
 
@@ -233,7 +236,7 @@ class Journal(Archive):
         frames: list[bytes] = []
         if segment.stem in self._renames:
             operations += self._put_into_use(segment, self._renames.pop(segment.stem))
-            start = 0
+            start, segment.previous = 0, self._crc
             frames.append(self._header(segment, drafts[0].stamp))
         for draft in drafts:
             frame, crc = encode_frame(

@@ -46,6 +46,7 @@ class Segment(msgspec.Struct):
     used: int = 0  # bytes, header included
     index: SegmentIndex | None = None  # in memory until its file is in place
     has_index_file: bool = False
+    previous: int = 0  # crc of the frame before it, known where this process has written its header
 
 
 class Position(msgspec.Struct):

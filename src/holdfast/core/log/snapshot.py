@@ -130,11 +130,38 @@ def advance_snapshot(shard: ShardId, upto: Lsn, *, machine: type[S]) -> Work[Adv
     yield from replay.run(segments[from_snapshot(segments, old.lsn) :], floor=upto, upto=upto)
     if state.lsn != upto:
         raise CorruptLog(f"the log ends at lsn {state.lsn}, before {upto}")
-    epoch = segments[-1].epoch
-    yield from write_snapshot(SnapshotHead(shard, upto, epoch, replay.crc, replay.time), state.dump())
+    head = SnapshotHead(shard, upto, segments[-1].epoch, replay.crc, replay.time)
+    return (yield from _add(head, state.dump(), older=old.lsn, segments=segments, live=state.live))
+
+
+def keep_snapshot(head: SnapshotHead, body: bytes, live: dict[int, int]) -> Work[Advanced | None]:
+    """The next snapshot, of a state that is at hand. `live`: its table. None: there is nothing new."""
+    older = Lsn(0)
+    for lsn in (yield from list_snapshots()):
+        if (yield from _is_sound(head.shard, lsn)):
+            older = lsn
+            break
+    if older >= head.lsn:
+        return None
+    segments = [segment for segment in (yield from list_segments()) if segment.first <= head.lsn]
+    return (yield from _add(head, body, older=older, segments=segments, live=live))
+
+
+def _is_sound(shard: ShardId, lsn: Lsn) -> Work[bool]:
+    try:
+        head, _ = decode_snapshot((yield from _read(snapshot_path(lsn))))
+    except ValueError:
+        return False
+    return (head.shard, head.lsn) == (shard, lsn)
+
+
+def _add(
+    head: SnapshotHead, body: bytes, *, older: Lsn, segments: list[Segment], live: dict[int, int]
+) -> Work[Advanced]:
+    yield from write_snapshot(head, body)
     known = yield from list_snapshots()
-    useless = tuple(lsn for lsn in known if lsn < upto and lsn != old.lsn)
-    return Advanced(upto, useless, removable(segments, older=old.lsn, live=state.live))
+    useless = tuple(lsn for lsn in known if lsn < head.lsn and lsn != older)
+    return Advanced(head.lsn, useless, removable(segments, older=older, live=live))
 
 
 def removable(segments: list[Segment], *, older: Lsn, live: dict[int, int]) -> tuple[str, ...]:

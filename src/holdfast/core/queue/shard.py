@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from holdfast.core.errors import HoldfastError, InvalidAttributeValue, QueueDoesNotExist
-from holdfast.core.limits import STRETCH_BITS, TICK_WORK, WINDOW_TOTAL
+from holdfast.core.limits import LANE_WEIGHT, STRETCH_BITS, TICK_WORK, WINDOW_TOTAL
 from holdfast.core.queue import command as c
 from holdfast.core.queue import heirs, state
 from holdfast.core.queue import record as r
@@ -229,6 +229,15 @@ class Shard(Replicated):
             waiting = lane.aside.find(header) if lane.aside is not None else None
             return waiting is not None and waiting.at == header.at
         return lane.backlog.has(header.seq) and header.at >= lane.backlog.hint_of(header.seq)
+
+    def weight(self, enough: int) -> int:
+        """How long `dump` takes, in messages and ids that it writes. Counting ends beyond `enough`."""
+        leaving = sum(len(box.entries) for box in self.outboxes.values())
+        total = len(self.requests) + leaving + len(self.lanes) * LANE_WEIGHT
+        lanes = iter(self.lanes.values())
+        while total <= enough and (lane := next(lanes, None)) is not None:
+            total += state.weigh_lane(lane)
+        return total
 
     def dump(self) -> bytes:
         lanes = [state.dump_lane(self.lanes[lane], self.now) for lane in sorted(self.lanes)]
