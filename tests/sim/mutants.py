@@ -12,34 +12,43 @@ import random
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from tests.sim.cluster.plan import draw, rough
+from tests.sim.cluster.plan import RESTLESS, ROUGH, draw, rough
 from tests.sim.cluster.run import simulate as simulate_cluster
+from tests.sim.cluster.weakenings import TROUBLES
 from tests.sim.cluster.weakenings import WEAKENINGS as OF_CLUSTERS
 from tests.sim.run import Outcome
 from tests.sim.run import simulate as simulate_host
 from tests.sim.weakenings import WEAKENINGS as OF_ONE_HOST
 
 LIMIT_S = 60.0  # of CPU
-CONTROLS = {"control": 20, "control-cluster": 4}  # seeds of each
+CONTROLS = {"control": 20, "control-cluster": 4, "control-restless": 4}  # seeds of each
 WEAKENINGS = {**OF_ONE_HOST, **OF_CLUSTERS}
 REPORT = Path(__file__).parents[2] / "bench" / "results" / "mutants.md"
 
 
-def simulate_by_turns(number: int) -> Outcome:
-    """A rough cluster, then one as any other run has it."""
-    seed = number // 2
-    return simulate_cluster(seed, draw(seed) if number % 2 else rough(seed))
+def simulator_of(name: str) -> Callable[[int], Outcome]:
+    """Of one host; or of a cluster, by turns a rough one and one as any other run has it."""
+    if name in OF_ONE_HOST or name == "control":
+        return simulate_host
+    troubles = (RESTLESS,) if name == "control-restless" else TROUBLES.get(name, ROUGH)
+
+    def simulate_by_turns(number: int) -> Outcome:
+        seed = number // 2
+        return simulate_cluster(seed, draw(seed) if number % 2 else rough(seed, troubles))
+
+    return simulate_by_turns
 
 
 def run_one(name: str, limit_s: float) -> dict[str, Any]:
     """In this process, which is changed by it for good."""
     if name not in CONTROLS:
         WEAKENINGS[name]()
-    simulate = simulate_by_turns if name in OF_CLUSTERS or name == "control-cluster" else simulate_host
+    simulate = simulator_of(name)
     started = time.process_time()
     seed = 0
     while time.process_time() - started < limit_s and seed != CONTROLS.get(name):

@@ -14,6 +14,8 @@ from tests.sim.plan import OPTIONAL, Plan, _limits
 from tests.sim.world import MS, SECOND
 
 HOSTS_MIN, HOSTS_MAX = 3, 7
+RESTLESS: Final[dict[str, Any]] = {"down_s": 5, "kill_s": 0.7, "sync_us": 4_000}  # killed in syncs, another one away
+RESTLESS_EVERY: Final = 20  # seeds
 CLUSTERED: Final = ("swift", "wide", "keyed")  # queues that only clusters have; a split needs the store, so it is last
 
 
@@ -55,7 +57,7 @@ CALM: Final = ClusterPlan()
 def draw(seed: int) -> ClusterPlan:
     rng = Random(f"cluster plan {seed}")
     is_only_store = rng.random() < 0.08
-    return ClusterPlan(
+    plan = ClusterPlan(
         hosts=rng.choice((3, 3, 3, 4, 5, 7)),
         frontends=rng.choice((1, 2, 3)),
         seconds=rng.choice((12, 20, 30)),
@@ -71,6 +73,7 @@ def draw(seed: int) -> ClusterPlan:
         wishes=rng.choice((0.1, 0.3)),
         **({"store_away_s": 4.0, "store_slow_s": 6.0} if is_only_store else _faults(rng)),
     )
+    return msgspec.structs.replace(plan, **RESTLESS) if seed % RESTLESS_EVERY == 7 else plan
 
 
 def _lasting(limits: dict[str, int]) -> dict[str, int]:
@@ -148,7 +151,7 @@ def _faults(rng: Random) -> dict[str, Any]:
     return {**drawn, "power_share": rng.choice((0.2, 0.5, 0.8))}
 
 
-ROUGH: Final[tuple[dict[str, float], ...]] = (
+ROUGH: Final[tuple[dict[str, Any], ...]] = (
     {"maroon_s": 4},
     {"roll_back_s": 1, "kill_s": 2},
     {"estrange_s": 2, "power_s": 6, "store_cut_s": 6},
@@ -159,7 +162,7 @@ ROUGH: Final[tuple[dict[str, float], ...]] = (
 )
 
 
-def rough(seed: int) -> ClusterPlan:
+def rough(seed: int, troubles: tuple[dict[str, Any], ...] = ROUGH) -> ClusterPlan:
     """Much happens in a short time: for mutants, which have a minute each."""
     store = StoreWeather(latency_us=5 * MS, request_lost=0.1, reply_lost=0.1, applied_late=0.2)
     return ClusterPlan(
@@ -170,8 +173,8 @@ def rough(seed: int) -> ClusterPlan:
         snapshot_every=1,
         has=CLUSTERED,
         wishes=0.3,
-        store=store if seed // len(ROUGH) % 2 else StoreWeather(latency_us=5 * MS),
-        **ROUGH[seed % len(ROUGH)],  # type: ignore[arg-type]
+        store=store if seed // len(troubles) % 2 else StoreWeather(latency_us=5 * MS),
+        **troubles[seed % len(troubles)],
     )
 
 
