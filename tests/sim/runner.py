@@ -69,6 +69,7 @@ class Runner:
         self._snapshot_lsn = Lsn(0)
         self._compacted_at = Lsn(0)
         self._compacted: dict[str, None] = {}
+        self._drafts: Drafts | None = None  # of a shard without members
         self.reading = ""  # the segment that was looked into last
 
     # Start
@@ -339,7 +340,8 @@ class Runner:
             self.journal.indexed(stem)
 
     def _advance_snapshot(self) -> Work[None]:
-        if (draft := self._drafts.take()) is not None:
+        draft = self._drafts.take() if self._drafts is not None else None
+        if draft is not None:
             self.world.count("drafts kept")
             yield from self._advance(draft.head.lsn, keep_snapshot(draft.head, draft.body, draft.live))
             return
