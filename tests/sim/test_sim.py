@@ -65,3 +65,10 @@ def test_a_mutant_that_survives_and_a_control_that_fails_are_both_wrong() -> Non
     assert not is_right({"name": "control", "invariant": "I1"})
     assert not is_right({"name": "lease-too-short", "invariant": ""})
     assert is_right({"name": "lease-too-short", "invariant": "I13"})
+
+
+def test_every_mutant_finds_what_it_weakens() -> None:
+    """A rule that moved takes its mutant along; in a process of its own, which is of no use afterwards."""
+    code = "from tests.sim.mutants import WEAKENINGS\nfor weaken in WEAKENINGS.values():\n    weaken()"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert not done.returncode, done.stderr

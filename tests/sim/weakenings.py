@@ -124,9 +124,9 @@ def fifo_lease_not_logged() -> None:
 def foreign_receipt_accepted() -> None:
     """a receipt may name another message than the one at its place"""
 
-    @instead(handle, "_check_identity")
-    def _(*_: Any) -> None:
-        pass
+    @instead(handle, "_refusal")
+    def _(refusal: Any, lane: Any, receipt: Any, lease: Any) -> Any:
+        return refusal(lane, msgspec.structs.replace(receipt, epoch=lease.epoch, lsn=lease.lsn), lease)
 
 
 def lease_too_short() -> None:
