@@ -19,7 +19,7 @@ from holdfast.metadata.catalogue import Catalogue
 from holdfast.metadata.identities import Credentials, Identities, IdentityError
 from holdfast.metadata.service import Metadata, MetadataError, begin, check_format
 from holdfast.protocol.names import Site
-from holdfast.runtime.crypto import MasterKey
+from holdfast.runtime.crypto import MasterKey, ReceiptKey
 from holdfast.stores.contract import Store
 from holdfast.stores.memory import MemoryStore
 from holdfast.stores.sqlite import SqliteStore
@@ -49,7 +49,7 @@ class Process:
         self.metadata = Metadata(store)
         self.catalogue = Catalogue(self.metadata)
         self.identities = Identities(self.metadata, MasterKey(bytes(32)))
-        self.directory = Directory(Site(), receipt_key=bytes(32))
+        self.directory = Directory(Site(), receipt_key=ReceiptKey(bytes(32)))
         self.keyring = Keyring(self.identities, lambda _key, _day: None)
         self.follow = Follow(self.metadata, self.directory, self.keyring)
         self.follow.load()

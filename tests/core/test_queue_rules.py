@@ -29,6 +29,7 @@ from holdfast.core.types import (
     WallMs,
 )
 from holdfast.core.untouched import UNTOUCHED, own
+from holdfast.runtime.crypto import ReceiptKey
 from tests.core.one_shard import LANE, SMALL, OneShard, receipt_of, seqs
 from tests.scenarios.world import changed_limits
 
@@ -219,18 +220,21 @@ def test_a_fifo_group_waits_for_the_commit_of_its_first_message(fifo: OneShard) 
 
 # --- receipts -----------------------------------------------------------------------------------------
 
-KEY = b"k" * 32
+KEY = ReceiptKey(b"k" * 32)
 
 
-def test_the_handles_of_a_receive_are_those_of_its_messages() -> None:
+def test_the_names_of_a_receive_are_those_of_its_messages() -> None:
     one = OneShard()
     one.configure(LaneConfig())
     for body in "abc":
         one.send(body)
     delivered = one.receive(3)
     each = [receipt.encode(receipt_of(message), KEY).encode() for message in delivered]
-    assert receipt.handles(LANE, delivered, KEY) == each
+    ids, handles = receipt.names(ShardId(3), LANE, delivered, KEY)
+    assert handles == each
     assert len(set(each)) == 3
+    headers = [message.header for message in delivered]
+    assert ids == [receipt.message_id(ShardId(3), header.epoch, header.lsn).encode() for header in headers]
 
 
 def test_a_receipt_handle_says_what_it_was_made_of() -> None:
@@ -252,6 +256,31 @@ def test_every_changed_character_of_a_handle_is_noticed() -> None:
 def test_a_handle_that_is_none_is_refused(handle: str) -> None:
     with pytest.raises(ReceiptHandleIsInvalid):
         receipt.decode(handle, KEY, lane=LANE)
+
+
+def test_the_handles_of_a_batch_are_read_as_one_by_one() -> None:
+    made = [Receipt(LANE, Seq(5 + each), Epoch(6), Lsn(7 << each), 8 * each) for each in range(10)]
+    handles = [receipt.encode(each, KEY) for each in made]
+    good = [msgspec.structs.replace(each, handle=handle) for each, handle in zip(made, handles, strict=True)]
+    assert receipt.decode_all(handles, KEY, lane=LANE) == good
+    elsewhere = receipt.encode(Receipt(LaneId(77), Seq(1), Epoch(1), Lsn(1), 1), KEY)
+    other_key = receipt.encode(made[0], ReceiptKey(b"o" * 32))
+    for wrong in (elsewhere, other_key, "", "a", "=" * 60, "ä" * 60, "A" * 60, handles[0][:-1], handles[0] + "A"):
+        read = receipt.decode_all([*handles[:4], wrong, *handles[4:9]], KEY, lane=LANE)
+        assert [*read[:4], *read[5:]] == good[:9]
+        with pytest.raises(ReceiptHandleIsInvalid) as refusal:
+            receipt.decode(wrong, KEY, lane=LANE)
+        assert isinstance(read[4], ReceiptHandleIsInvalid)
+        assert read[4].message == refusal.value.message
+
+
+def test_two_halves_of_handles_are_no_handle() -> None:
+    one, two = (receipt.encode(Receipt(LANE, Seq(each), Epoch(6), Lsn(each), 1), KEY) for each in (5, 6))
+    for cut in range(4, 60, 4):
+        joined = one[:cut] + two[cut:]
+        if joined not in (one, two):
+            with pytest.raises(ReceiptHandleIsInvalid):
+                receipt.decode(joined, KEY, lane=LANE)
 
 
 def test_a_message_id_is_a_uuid_and_reads_back() -> None:

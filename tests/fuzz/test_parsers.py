@@ -15,6 +15,7 @@ from holdfast.core.log.segment import Damaged, decode_frame, judge, split_record
 from holdfast.core.queue import receipt
 from holdfast.core.types import Epoch, LaneId, Lsn, Receipt, Seq
 from holdfast.protocol import actions, attributes, dead_letters, moves, query
+from holdfast.runtime.crypto import ReceiptKey
 from tests.core.test_segment import EPOCH, frame
 from tests.process.wrong_requests import flat
 
@@ -132,7 +133,7 @@ def test_attributes_that_are_accepted_configure_a_lane(given_ones: dict[str, str
 
 # --- handles ----------------------------------------------------------------------------------------------
 
-KEY = bytes(32)
+KEY = ReceiptKey(bytes(32))
 RECEIPT = Receipt(LaneId(3), Seq(5), Epoch(7), Lsn(11), 13)
 
 

@@ -32,7 +32,7 @@ from holdfast.frontend.service import Service
 from holdfast.metadata.identities import Identities
 from holdfast.metadata.service import Metadata
 from holdfast.protocol.names import Site
-from holdfast.runtime.crypto import MasterKey
+from holdfast.runtime.crypto import MasterKey, ReceiptKey
 from holdfast.runtime.rpc import Call
 from holdfast.stores.memory import MemoryStore
 
@@ -85,13 +85,13 @@ class FrontEnd:
         self.identities.add_account("000000000000")
         made = self.identities.add_key(self.identities.user("000000000000", ROOT))
         self.credentials = Credentials(made.id, made.secret)
-        directory = Directory(Site(), receipt_key=bytes(32))
+        directory = Directory(Site(), receipt_key=ReceiptKey(bytes(32)))
         for number, name in enumerate(("q", "r"), 1):
             directory.put(
                 QueueRow(QueueName("000000000000", name), LaneId(number), ShardId(1), {}, {}, WallMs(0), WallMs(0))
             )
         gate = Signatures(directory, Keyring(self.identities, lambda _key, _day: None))
-        service = Service(directory, self.backend, gate, receipt_key=bytes(32), others={})
+        service = Service(directory, self.backend, gate, receipt_key=ReceiptKey(bytes(32)), others={})
         self._server = Server(Companions(gate, service.serve).serve, boot="boot-")
 
     def outcome(self, data: bytes) -> tuple[list[Command], bytes]:

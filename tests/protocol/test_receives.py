@@ -12,9 +12,10 @@ from holdfast.core.queue import receipt
 from holdfast.core.queue.command import Delivered
 from holdfast.core.types import Epoch, Group, Header, Instant, Kind, LaneConfig, LaneId, Lsn, Seq, ShardId, WallMs
 from holdfast.protocol import actions, messages, receives
+from holdfast.runtime.crypto import ReceiptKey
 from tests.compatibility.claims import proves
 
-KEY = b"k" * 32
+KEY = ReceiptKey(b"k" * 32)
 LANE = LaneId(7)
 HEADER = Header(Seq(5), Lsn(9), Epoch(2), Lsn(9), Group(0), 5, Instant(1), Instant(1), Instant(0), 0, 0, is_aside=False)
 STANDARD = LaneConfig()

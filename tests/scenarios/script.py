@@ -28,9 +28,11 @@ from holdfast.core.types import (
     ShardId,
     unpack_address,
 )
+from holdfast.runtime.crypto import ReceiptKey
 from tests.scenarios.world import WALL_START, Mode, Network, World, changed_limits
 
-KEY = b"the key that signs receipt handles in scenarios"
+SECRET = "the key that signs receipt handles in scenarios"
+KEY = ReceiptKey(SECRET.encode())
 
 CAUSES = {
     Cause.NONE: "no cause",
@@ -419,7 +421,7 @@ class Script:
 
     def forge(self, words: Words) -> list[str]:
         """A handle that nobody was given: of another message, or not signed by us."""
-        name, key = words.plain[0], words.text("key", KEY.decode()).encode()
+        name, key = words.plain[0], ReceiptKey(words.text("key", SECRET).encode())
         if words.has("text"):
             self.handles[name] = words.text("text")
             return []

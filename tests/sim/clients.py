@@ -27,6 +27,7 @@ from holdfast.core.queue.command import (
     StartMove,
 )
 from holdfast.core.types import LaneId, Receipt, Redrive
+from holdfast.runtime.crypto import ReceiptKey
 from tests.sim.account import Account, Holding, Letter
 from tests.sim.deliveries import Meddling
 from tests.sim.host import Host
@@ -34,7 +35,7 @@ from tests.sim.queues import Queue, Queues
 from tests.sim.request import ANSWERED, REFUSED, Request
 from tests.sim.world import MS, SECOND, World
 
-RECEIPT_KEY = b"receipts of the simulator"
+RECEIPT_KEY = ReceiptKey(b"receipts of the simulator")
 GROUPS = ("a", "b", "c", "d")
 
 

@@ -10,7 +10,7 @@ from holdfast.core.coordination.identity import ROOT
 from holdfast.metadata import old_formats
 from holdfast.metadata.identities import Credentials, Identities
 from holdfast.metadata.service import Metadata
-from holdfast.runtime.crypto import KeyFileError, MasterKey, create_key, read_key, sync_folder
+from holdfast.runtime.crypto import KeyFileError, MasterKey, ReceiptKey, create_key, read_key, sync_folder
 from holdfast.runtime.logs import log
 from holdfast.stores.sqlite import SqliteStore
 
@@ -33,7 +33,7 @@ class Stores:
             rotation.finish(data)
             log.info("an interrupted rotation of master.key was finished")
         self.master = MasterKey(_key(data, folder.MASTER_KEY))
-        self.receipt_key = _key(data, "receipt.key")
+        self.receipt_key = ReceiptKey(_key(data, "receipt.key"))
         self._stores = [SqliteStore(data / folder.METADATA) for _ in range(2)]
         old_formats.prepare(self._stores[0], data)
         self.metadata, self.written = map(Metadata, self._stores)  # for the loop, and for the thread that waits

@@ -9,13 +9,13 @@ from collections.abc import Callable, Sequence
 from holdfast.core.errors import HoldfastError
 from holdfast.core.log.primary import Outcome
 from holdfast.core.queue import receipt
-from holdfast.core.queue.command import Accepted, Answer, ChangeVisibility, Delivery
+from holdfast.core.queue.command import DONE, Accepted, Answer, ChangeVisibility, Delivery
 from holdfast.core.types import Receipt
 from holdfast.frontend.exchange import Exchange
 from holdfast.frontend.locate import Queue
 from holdfast.protocol import json, receives
 from holdfast.protocol.messages import Parcel
-from holdfast.protocol.receives import Handed, View
+from holdfast.protocol.receives import PLAIN, Handed, View
 from holdfast.runtime.letter import Letter
 from holdfast.runtime.logs import log
 from holdfast.runtime.rpc import Backend, Call, Receiver
@@ -113,11 +113,18 @@ class ReceiveCall(Receiver):
         else:
             self._exchange.messages = len(letters)
             self._exchange.size = sum([each.header.size for each in answer.messages])
-            handed = [
-                Handed(delivered, letter.content, letter.wall, letter.message_id, letter.cause)
-                for delivered, letter in zip(answer.messages, letters, strict=True)
-            ]
-            self._exchange.answer(receives.reply(handed, self._queue.origin, self._view))
+            self._exchange.answer(self._reply(answer, letters))
+
+    def _reply(self, delivery: Delivery, letters: Sequence[Letter]) -> bytes:
+        messages, origin = delivery.messages, self._queue.origin
+        if self._view is PLAIN:
+            contents = [letter.content for letter in letters]
+            return receives.plain_reply(messages, contents, [letter.message_id for letter in letters], origin)
+        handed = [
+            Handed(delivered, letter.content, letter.wall, letter.message_id, letter.cause)
+            for delivered, letter in zip(messages, letters, strict=True)
+        ]
+        return receives.reply(handed, origin, self._view)
 
     def client_gone(self) -> None:
         self._backend.cancel(self._queue.shard, self)
@@ -144,7 +151,7 @@ class BatchCall(Call):
     def answered(self, answer: list[Outcome], _: Sequence[Letter], /) -> None:
         failed = list(self._refused)
         successful: Sequence[str] = self._names
-        if any(isinstance(outcome, HoldfastError) for outcome in answer):
+        if answer.count(DONE) != len(answer):
             outcomes = list(zip(self._names, answer, strict=True))
             failed += [(name, outcome) for name, outcome in outcomes if isinstance(outcome, HoldfastError)]
             successful = [name for name, outcome in outcomes if not isinstance(outcome, HoldfastError)]

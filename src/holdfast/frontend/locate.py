@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from holdfast.core.coordination.catalogue import QueueRow
 from holdfast.core.errors import QueueDoesNotExist
 from holdfast.core.limits import FORMER_MAX
+from holdfast.core.queue.receipt import ReceiptKey
 from holdfast.core.types import Kind, LaneConfig, LaneId, QueueName, ShardId, unpack_address
 from holdfast.core.values import Fact
 from holdfast.protocol import attributes, names
@@ -34,7 +35,7 @@ class Queue(Fact, frozen=True):
 class Directory:
     """All queues of this host, by account and name."""
 
-    def __init__(self, site: Site, *, receipt_key: bytes) -> None:
+    def __init__(self, site: Site, *, receipt_key: ReceiptKey) -> None:
         self.site = site
         self._receipt_key = receipt_key
         self._queues: dict[QueueName, Queue] = {}

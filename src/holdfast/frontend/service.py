@@ -11,7 +11,7 @@ from holdfast.core import limits
 from holdfast.core.errors import HoldfastError, InvalidParameterValue, MissingParameter, QueueDoesNotExist
 from holdfast.core.queue import receipt
 from holdfast.core.queue.command import ChangeVisibility, Command, Delete
-from holdfast.core.types import Kind
+from holdfast.core.types import Kind, Receipt
 from holdfast.frontend import dialect
 from holdfast.frontend.admit import Gate
 from holdfast.frontend.exchange import Exchange
@@ -47,7 +47,7 @@ class Service:
         backend: Backend,
         gate: Gate,
         *,
-        receipt_key: bytes,
+        receipt_key: receipt.ReceiptKey,
         others: dict[type[actions.Request], Handler],
         meter: Meter | None = None,
         trail: Trail | None = None,
@@ -206,7 +206,22 @@ class Service:
     def _delete_batch(self, request: actions.DeleteMessageBatch, exchange: Exchange) -> None:
         queue = self._queue(request.queue_url, exchange)
         entries = batches.check(request.entries, "DeleteMessageBatch")
-        self._submit_batch(exchange, queue, entries, self._deletion)
+        handles = [entry.receipt_handle for _, entry in entries]
+        if not all(handles):
+            self._submit_batch(exchange, queue, entries, self._deletion)  # which refuses those without
+            return
+        names: list[str] = []
+        commands: list[Command] = []
+        refused: list[Failure] = []
+        given = receipt.decode_all(handles, self._receipt_key, lane=queue.lane)  # type: ignore[arg-type]  # none is None
+        for (name, _), each in zip(entries, given, strict=True):
+            if type(each) is Receipt:
+                names.append(name)
+                commands.append(Delete(queue.lane, each))
+            else:
+                assert isinstance(each, HoldfastError)
+                refused.append((name, each))
+        self._submit_all(queue, commands, BatchCall(exchange, names, refused))
 
     def _change_batch(self, request: actions.ChangeMessageVisibilityBatch, exchange: Exchange) -> None:
         queue = self._queue(request.queue_url, exchange)

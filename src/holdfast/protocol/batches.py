@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import Final, NoReturn, TypeVar
 
 from holdfast.core import limits
 from holdfast.core.errors import (
@@ -16,8 +16,8 @@ from holdfast.protocol.actions import ChangeEntry, DeleteEntry, SendEntry, requi
 
 ENTRIES_MAX = 10
 
-ID_CHARS_MAX = 80
-_ID = re.compile(r"[A-Za-z0-9_-]{1,80}").fullmatch  # asked only when a quicker look does not do
+_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,80}").fullmatch
+_IDS: Final = re.compile(r"(?:[A-Za-z0-9_-]{1,80}\0)+").fullmatch  # of a whole batch, which is quicker
 Entry = TypeVar("Entry", SendEntry, DeleteEntry, ChangeEntry)
 
 
@@ -29,15 +29,25 @@ def check(entries: list[Entry] | None, action: str) -> list[tuple[str, Entry]]:
         raise TooManyEntriesInBatchRequest(
             f"Maximum number of entries per request are {ENTRIES_MAX}. You have sent {len(entries)}."
         )
-    named: dict[str, Entry] = {}
+    names = [entry.id or "" for entry in entries]
+    text = "\0".join(names) + "\0"
+    named = dict(zip(names, entries, strict=True))
+    if len(named) < len(entries) or text.count("\0") != len(entries) or not _IDS(text):
+        _refuse(entries, action)
+    return list(named.items())
+
+
+def _refuse(entries: list[Entry], action: str) -> NoReturn:
+    """Says what is wrong with the first id that cannot be."""
+    seen: list[str] = []
     for entry in entries:
         name = required(entry.id, f"{action}RequestEntry.Id")
-        if not (name.isalnum() and name.isascii() and len(name) <= ID_CHARS_MAX) and not _ID(name):
+        if not _ID(name):
             raise InvalidBatchEntryId
-        if name in named:
+        if name in seen:
             raise BatchEntryIdsNotDistinct(f"Id {name} repeated.")
-        named[name] = entry
-    return list(named.items())
+        seen.append(name)
+    raise AssertionError("one of them cannot be")
 
 
 def check_bytes(sizes: Sequence[int]) -> None:

@@ -60,7 +60,7 @@ class Origin(Value, frozen=True):
     shard: ShardId
     lane: LaneId
     kind: Kind
-    receipt_key: bytes
+    receipt_key: receipt.ReceiptKey
     arn_of: Callable[[int], str]  # packed address of a dead-letter source -> its queue's ARN, or empty
 
 
@@ -106,33 +106,47 @@ def view(request: ReceiveMessage) -> View:
 
 def reply(messages: Sequence[Handed], origin: Origin, wanted: View) -> bytes:
     """O(bytes of the messages)."""
-    if not messages:
+    delivered = [message.delivered for message in messages]
+    contents = [message.content for message in messages]
+    attributes = [_shown_attributes(message, origin, wanted) for message in messages] if wanted is not PLAIN else ()
+    return _reply(delivered, contents, [message.message_id for message in messages], origin, attributes)
+
+
+def plain_reply(
+    delivered: Sequence[Delivered], contents: Sequence[bytes], message_ids: Sequence[bytes], origin: Origin
+) -> bytes:
+    """As `reply` for a client that asks for no attributes, which needs nothing but these; as in Handed."""
+    return _reply(delivered, contents, message_ids, origin, ())
+
+
+def _reply(
+    delivered: Sequence[Delivered],
+    contents: Sequence[bytes],
+    message_ids: Sequence[bytes],
+    origin: Origin,
+    attributes: Sequence[bytes],
+) -> bytes:
+    """`attributes`: what is shown of each besides its body; none of any."""
+    if not delivered:
         return b"{}"
-    handles = receipt.handles(origin.lane, [message.delivered for message in messages], origin.receipt_key)
+    ids, handles = receipt.names(origin.shard, origin.lane, delivered, origin.receipt_key)
     parts: list[bytes] = [b'{"Messages":[']
-    for message, handle in zip(messages, handles, strict=True):
-        body_md5, body = content.body_of(message.content)
-        parts += (b'{"MessageId":"', _message_id(message, origin), b'","ReceiptHandle":"', handle)
-        parts += (b'","MD5OfBody":"', body_md5, b'","Body":"', body, b'"')
-        if wanted is not PLAIN:
-            _show_attributes(parts, message, content.unpack(message.content), origin=origin, wanted=wanted)
-        parts.append(b"},")
-    parts[-1] = b"}]}"
+    for at, stored in enumerate(contents):
+        body_md5, body = content.body_of(stored)
+        own_id = message_ids[at]
+        name = receipt.message_id_text(own_id).encode() if own_id else ids[at]
+        parts += (b'{"MessageId":"', name, b'","ReceiptHandle":"', handles[at], b'","MD5OfBody":"', body_md5)
+        parts += (b'","Body":"', body, b'"', attributes[at], b"},") if attributes else (b'","Body":"', body, b'"},')
+    parts[-1] = parts[-1][:-1] + b"]}"  # no comma behind the last
     return b"".join(parts)
 
 
-def _message_id(message: Handed, origin: Origin) -> bytes:
-    if message.message_id:
-        return receipt.message_id_text(message.message_id).encode()
-    header = message.delivered.header
-    return receipt.message_id(origin.shard, header.epoch, header.lsn).encode()
-
-
-def _show_attributes(
-    parts: list[bytes], message: Handed, stored: content.Content, *, origin: Origin, wanted: View
-) -> None:
+def _shown_attributes(message: Handed, origin: Origin, wanted: View) -> bytes:
+    """The members that follow the body, each with a comma in front."""
+    stored = content.unpack(message.content)
+    shown_members = b""
     if wanted.attributes and stored.extras.attributes:
-        parts.append(_attributes(stored.extras, wanted.attributes))
+        shown_members = _attributes(stored.extras, wanted.attributes)
     if wanted.system:
         shown = system(message, stored, origin)
         if "All" not in wanted.system:
@@ -142,7 +156,8 @@ def _show_attributes(
         if _REASON in wanted.system and stored.extras.reason:
             shown[_REASON] = stored.extras.reason
         if shown:
-            parts.append(b',"Attributes":' + encode(shown))
+            shown_members += b',"Attributes":' + encode(shown)
+    return shown_members
 
 
 def cause_text(cause: int) -> str:
