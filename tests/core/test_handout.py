@@ -6,11 +6,11 @@ import pytest
 
 from holdfast.core.limits import SECOND
 from holdfast.core.queue import command as c
-from holdfast.core.queue.handout import hold_next
+from holdfast.core.queue.handout import hold_next, remove_all
 from holdfast.core.queue.lane import Lane
 from holdfast.core.queue.shard import Shard
 from holdfast.core.queue.state import dump_lane
-from holdfast.core.types import Header, Instant, Kind, LaneConfig, WallMs
+from holdfast.core.types import Header, Instant, Kind, LaneConfig, Seq, WallMs
 from tests.core.one_shard import LANE, OneShard, seqs
 
 NOW, WALL = Instant(5 * SECOND), WallMs(5000)
@@ -102,3 +102,50 @@ def test_fifo_lanes_hand_out_one_by_one() -> None:
     lane = one.shard.lanes[LANE]
     assert lane.backlog.window is not None
     assert not hold_next(lane, list(lane.backlog.window.queue), until=Instant(35 * SECOND), now=NOW, wall=WALL)
+
+
+# --- deleted together ---------------------------------------------------------------------------------
+
+
+def received(one: OneShard, *counts: int) -> list[Seq]:
+    """The messages of some receives, each a second later than the one before."""
+    taken: list[Seq] = []
+    for count in counts:
+        taken += seqs(one.receive(count))
+        one.advance(1)
+    return taken
+
+
+def test_deleted_together_and_one_by_one_leave_the_same_lane() -> None:
+    one, _ = filled()
+    received(one, 3, 1, 2)
+    together, apart = both(one.shard)
+    for some in ([Seq(2), Seq(4), Seq(5)], [Seq(1), Seq(3)]):
+        assert remove_all(together, some)
+        for seq in some:
+            apart.remove_leased(seq, NOW)
+        assert dump_lane(together, NOW) == dump_lane(apart, NOW)
+        assert together.next_event() == apart.next_event()
+    assert (together.count, together.in_flight) == (1, 1)
+
+
+def test_one_that_is_visible_again_keeps_all_from_being_deleted_together() -> None:
+    one, _ = filled()
+    received(one, 3)
+    lane = one.shard.lanes[LANE]
+    lane.change(Seq(2), until=NOW, now=NOW)
+    before = dump_lane(lane, NOW)
+    assert not remove_all(lane, [Seq(1), Seq(2)])
+    assert dump_lane(lane, NOW) == before
+    assert remove_all(lane, [Seq(1), Seq(3)])
+
+
+@pytest.mark.parametrize("kind", [Kind.STANDARD, Kind.FIFO])
+def test_what_has_a_group_is_deleted_one_by_one(kind: Kind) -> None:
+    one = OneShard()
+    one.configure(LaneConfig(kind=kind))
+    for number in "123":
+        one.send("a", group="g", deduplication_id=number if kind is Kind.FIFO else "")
+    taken = seqs(one.receive(3))
+    assert not remove_all(one.shard.lanes[LANE], taken)
+    assert not remove_all(one.shard.lanes[LANE], taken[:1])

@@ -85,6 +85,33 @@ def test_headers_are_collected_in_order_from_a_position_on() -> None:
         assert not each.collect(Need(LaneId(99), Lsn(1), Seq(1), Seq(9), 5), found)
 
 
+@given(st.integers(1, 200), st.integers(0, 200), st.integers(1, 250), st.lists(st.integers(1, 180), max_size=2))
+def test_many_headers_are_collected_as_few_are(first: int, length: int, count_max: int, copied: list[int]) -> None:
+    headers = [
+        msgspec.structs.replace(
+            header(seq, 10 + seq, lsn=1 if seq in copied else 0), time=Instant(seq // 50), size=seq % 3
+        )
+        for seq in range(1, 201)
+    ]
+    index = SegmentIndex()
+    for one in headers:
+        index.add(LANE, one, 0, 0)
+    for each in both(index):
+        found: list[Header] = []
+        each.collect(need(first, first + length, count_max=count_max), found)
+        assert found == [one for one in headers if first <= one.seq <= first + length][:count_max]
+
+
+def test_equal_numbers_of_headers_are_one_object() -> None:
+    """A hundred thousand of them may be leased."""
+    index = filled([(seq, 1000 + seq, 0) for seq in range(1, 65)])
+    found: list[Header] = []
+    index.collect(need(1, 64), found)
+    for name in ("size", "time", "visible_at"):
+        assert len({id(getattr(each, name)) for each in found}) == 1
+    assert all(each.at is each.lsn for each in found)
+
+
 def test_the_lane_s_own_next_message_ends_the_search_and_a_copy_does_not() -> None:
     copies = [(50, 10, 3), (2, 11, 0), (60, 12, 4), (3, 13, 0), (9, 14, 0), (4, 15, 6)]
     index = filled(copies)

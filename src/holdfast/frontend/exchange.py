@@ -58,7 +58,8 @@ class Heads:
 
     def success(self, body: bytes) -> bytes:
         self._count += 1
-        return b"%b%012x\r\nContent-Length: %d\r\n\r\n%b" % (self._ok, self._count, len(body), body)
+        rest = b"%012x\r\nContent-Length: %d\r\n\r\n" % (self._count, len(body))
+        return b"".join((self._ok, rest, body))  # the body is copied once
 
     def build(self, status: int, body: bytes, *, headers: bytes = b"", is_last: bool, is_head: bool) -> bytes:
         """`headers` are whole lines. The last answer of a connection says so."""

@@ -136,7 +136,7 @@ class Journal(Archive):
         self.next_lsn = Lsn(lsn + 1)
         if type(record) is Sent:
             self._index.add_sent(record, (epoch, lsn, self.stamp), fill + 4, size - 4)
-        elif isinstance(record, Arrived | Moved):
+        elif type(record) is Arrived or type(record) is Moved:
             header = header_of(record, self.epoch, lsn, self.stamp)
             self._index.add(record.lane, header, fill + 4, size - 4)
         return lsn

@@ -113,9 +113,11 @@ class Primary:
         outcomes: list[Outcome] = []
         waiting: list[tuple[int, Need]] = []
         for outcome in self._execute_all(commands):
-            if isinstance(outcome, Need):
+            if type(outcome) is Need:
                 waiting.append((len(outcomes), outcome))
-            outcomes.append(EMPTY_DELIVERY if isinstance(outcome, Need) else outcome)
+                outcomes.append(EMPTY_DELIVERY)
+            else:
+                outcomes.append(outcome)
         if waiting:
             self._wait(_Several(token, outcomes), commands, waiting)
         else:
@@ -136,7 +138,7 @@ class Primary:
 
     def _decide(self, command: Command, token: Any, wait_s: int) -> None:
         answer = self._execute(command)
-        if isinstance(answer, Need):
+        if type(answer) is Need:
             self._needing.setdefault(answer, []).append((command, token, wait_s))
         elif wait_s and isinstance(command, Receive | Watch) and _is_empty(answer):
             self._park(command, token, wait_s)
@@ -152,7 +154,7 @@ class Primary:
             decided = shard.decide(command, self._handed_out(command) if shard.asynchronous else journal.committed)
         except HoldfastError as refusal:
             return refusal
-        if isinstance(decided, Need):
+        if type(decided) is Need:
             return decided
         records, answer = decided
         self._write(records)

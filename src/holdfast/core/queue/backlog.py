@@ -14,7 +14,7 @@ the window. Memory: about 40 bytes per 4096 messages.
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from heapq import heappop, heappush
 
 from holdfast.core.limits import IN_FLIGHT_MAX, LOAD_MAX, STRETCH_BITS, WINDOW_MAX
@@ -127,24 +127,23 @@ class Backlog:
         else:
             window.discard(header, self.cursor)
 
-    def take_next(self, headers: Sequence[Header]) -> bool:
-        """As `take` of each, if they are just what the cursor meets next. False: they are not, and nothing is done."""
-        seq, window = self.cursor, self.window
+    def is_running(self) -> bool:
+        """Is what waits just what follows the cursor, and the window with it?"""
+        window = self.window
         if self.is_grouped or self.held or self.gone:
             return False
-        if window is not None and window.queue and window.queue[0].seq != seq:
-            return False
-        for header in headers:
-            if header.seq != seq or header.is_aside:
-                return False
-            seq = Seq(seq + 1)
-        for header in headers:
-            self._forget(header.at >> STRETCH_BITS, header.size, 1)
-        self._advance(seq)
-        if window is not None:
-            for _ in range(min(len(headers), len(window.queue))):
-                window.queue.popleft()
-        return True
+        return window is None or not window.queue or window.queue[0].seq == self.cursor
+
+    def take_run(self, count: int, sizes: dict[int, int]) -> None:
+        """As `take` of each of the next `count` messages, if `is_running`. `sizes`: their bytes by stretch."""
+        for stretch, size in sizes.items():
+            self._forget(stretch, size, 0)
+        self.count -= count
+        self._advance(Seq(self.cursor + count))
+        if self.window is not None:
+            queue = self.window.queue
+            for _ in range(min(count, len(queue))):
+                queue.popleft()
 
     def remove(self, header: Header) -> None:
         """Gone without being handed out; others before it may still wait."""
@@ -308,7 +307,9 @@ class Backlog:
             self._load_some(window, headers, upto)
         else:  # all of them wait, in order
             first = window.next
-            fresh = [header for header in headers if not header.is_aside and first <= header.seq <= upto]
+            fresh = [header for header in headers if not header.is_aside]
+            if fresh and (fresh[0].seq < first or fresh[-1].seq > upto):
+                fresh = [header for header in fresh if first <= header.seq <= upto]
             window.queue.extend(fresh)
             window.tail = fresh[-1] if fresh else window.tail
             for header in fresh if self.deadline != NEVER else ():

@@ -1,5 +1,7 @@
 """What a shard can be asked, and what it answers. Plain values; the rules are in shard, standard, fifo, redrive."""
 
+from typing import final
+
 import msgspec
 
 from holdfast.core.queue.record import Arrived, Moved, Sent
@@ -337,6 +339,7 @@ NOTHING_VISIBLE = Watched(0)
 DONE = Done()
 
 
+@final
 class Need(msgspec.Struct, frozen=True, gc=False):
     """`decide` cannot answer yet: load headers of this lane, from log position `lsn` on, with seq in
     [first, last]; give them back with `Shard.load` and ask again."""

@@ -6,6 +6,9 @@ A handle whose (epoch, lsn) is not the message's names something that never was 
 """
 
 from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
 
 from holdfast.core.errors import HoldfastError, InvalidParameterValue, ReceiptHandleIsInvalid
 from holdfast.core.limits import SECOND, VISIBILITY_MAX_S
@@ -16,6 +19,10 @@ from holdfast.core.queue.moment import Moment
 from holdfast.core.queue.record import Changed, Deleted, Expired, Record
 from holdfast.core.queue.wheel import on_grid
 from holdfast.core.types import Header, Instant, Receipt, Seq
+
+_fields: Final = msgspec.structs.astuple
+_delete: Final = Delete
+_done: Final = DONE
 
 
 def decide_delete(
@@ -37,22 +44,27 @@ def decide_deletes(
 ) -> tuple[tuple[Record, ...], list[Answer | HoldfastError | None]]:
     """A batch at once, as far as it deletes messages that are leased, which nearly all are. None: to be decided alone,
     after these."""
-    seqs: dict[Seq, None] = {}
+    seqs: dict[Any, None] = {}  # and numbers are not declared: compiled code would make new objects of them
     outcomes: list[Answer | HoldfastError | None] = []
+    leases, own, is_fifo = lane.leases, lane.lane, lane.is_fifo
     for command in commands:
-        if type(command) is not Delete or command.lane != lane.lane:
+        if type(command) is not _delete or command.lane != own:
             outcomes.append(None)
             continue
         receipt = command.receipt
-        lease = lane.leases.get(receipt.seq)
-        if lease is None or receipt.seq in seqs:
-            outcomes.append(DONE if lease is not None else None)  # twice in one batch is fine
-            continue
-        refusal = _refusal(lane, receipt, lease)
-        if refusal is None:
-            seqs[receipt.seq] = None
-        outcomes.append(refusal or DONE)
-    return (Deleted(lane.lane, tuple(seqs)),) if seqs else (), outcomes
+        _, seq, epoch, lsn, _, _ = _fields(receipt)
+        lease = leases.get(seq)
+        if lease is None or seq in seqs:
+            outcomes.append(_done if lease is not None else None)  # twice in one batch is fine
+        elif is_fifo or lsn != lease.lsn or epoch != lease.epoch:
+            refusal = _refusal(lane, receipt, lease)
+            if refusal is None:
+                seqs[seq] = None
+            outcomes.append(refusal or DONE)
+        else:
+            seqs[seq] = None
+            outcomes.append(_done)
+    return (Deleted(own, tuple(seqs)),) if seqs else (), outcomes
 
 
 def held(lane: Lane, receipt: Receipt) -> Header | None:

@@ -1,6 +1,8 @@
-"""The next messages of a stream, handed out together: what nearly every receive of a standard queue does.
+"""Messages of a stream that are handed out together, or deleted together: what nearly every receive of a standard queue
+and every batch of deletes does.
 
-Law: the lane is afterwards as if `Lane.hold` had been called for each of them, in their order.
+Laws: the lane is afterwards as if `Lane.hold`, or `Lane.remove_leased`, had been called for each of them, in their
+order. Where that would take more than is done here, the answer is False and nothing was done.
 """
 
 from collections.abc import Sequence
@@ -8,35 +10,78 @@ from typing import Any, Final
 
 import msgspec
 
+from holdfast.core.limits import STRETCH_BITS
 from holdfast.core.queue.lane import Lane
 from holdfast.core.queue.lease import Lease
 from holdfast.core.queue.wheel import Wheel
 from holdfast.core.types import Header, Instant, WallMs
 
 _fields: Final = msgspec.structs.astuple
+_lease: Final = Lease
 
 
 def hold_next(lane: Lane, headers: Sequence[Header], *, until: Instant, now: Instant, wall: WallMs) -> bool:
-    """False: something about one of them is unusual, or there is only one, which is cheaper to hold by itself; nothing
-    was done."""
-    if len(headers) < 2 or lane.is_fifo or lane.tenants is not None:
+    """False also if there is only one, which is cheaper to hold by itself."""
+    backlog = lane.backlog
+    if len(headers) < 2 or lane.is_fifo or lane.tenants is not None or not backlog.is_running():
         return False
     oldest = until - lane.retention  # what was queued before it expires before its lease ends
-    for header in headers:
-        if header.deadline or header.origin or header.count or header.at != header.lsn or header.time < oldest:
-            return False
-    if not lane.backlog.take_next(headers):
-        return False
-    leases, seqs = lane.leases, list[Any]()
     end, begin, seen = _number(until), _number(now), _number(wall)
+    seqs: list[Any] = []
+    leases: list[Lease] = []
+    sizes: dict[int, int] = {}  # by stretch of the log
+    stretch, total = -1, 0
+    coming: int = backlog.cursor
     for header in headers:
-        seq, lsn, epoch, _, group, size, time, _, _, _, _, _ = _fields(header)
-        leases[seq] = Lease(lsn, epoch, group, size, time, 1, end, begin, seen, end, None)
+        seq, lsn, epoch, at, group, size, time, _, deadline, count, origin, is_aside = _fields(header)
+        if deadline or origin or count or is_aside or at != lsn or seq != coming or time < oldest:
+            return False
+        coming += 1
+        place: int = lsn
+        length: int = size
+        if place >> STRETCH_BITS != stretch:
+            if stretch >= 0:
+                sizes[stretch] = total
+            stretch, total = place >> STRETCH_BITS, 0
+        total += length
         seqs.append(seq)
-    lane.in_flight += len(headers)
+        leases.append(_lease(lsn, epoch, group, size, time, 1, end, begin, seen, end, None))
+    sizes[stretch] = total
+    backlog.take_run(len(seqs), sizes)
+    lane.leases.update(zip(seqs, leases, strict=True))
+    lane.in_flight += len(seqs)
     if lane.wheel is None:
         lane.wheel = Wheel()
     lane.wheel.add_all(until, seqs)
+    return True
+
+
+def remove_all(lane: Lane, seqs: Sequence[Any]) -> bool:
+    """Deletes what was handed out in the usual way and is still in flight."""
+    if len(seqs) < 2 or lane.is_fifo or lane.tenants is not None or lane.overdue or lane.causes:
+        return False
+    leases: dict[Any, Lease] = lane.leases  # numbers stay the objects that they are
+    total = 0
+    dues: dict[Any, list[Any]] = {}  # where their timers are
+    for seq in seqs:
+        _, _, _, size, _, _, until, _, _, due, rare = _fields(leases[seq])
+        if rare is not None or not until or (due is not until and due != until):
+            return False
+        length: int = size
+        total += length
+        timed = dues.get(due)
+        if timed is None:
+            dues[due] = [seq]
+        else:
+            timed.append(seq)
+    for seq in seqs:
+        del leases[seq]
+    lane.count -= len(seqs)
+    lane.bytes -= total
+    lane.in_flight -= len(seqs)
+    if lane.wheel is not None:
+        for due, timed in dues.items():
+            lane.wheel.cancel_all(due, timed)
     return True
 
 

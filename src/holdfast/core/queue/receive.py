@@ -6,6 +6,7 @@ dead-letter queue with the cause recorded, and the next one is looked at.
 
 import hashlib
 from collections.abc import Iterator
+from itertools import islice
 from typing import Literal
 
 import msgspec
@@ -20,7 +21,7 @@ from holdfast.core.queue.outbox import Departures, dead_letter_target
 from holdfast.core.queue.record import NO_DIGEST, Expired, Received, Record
 from holdfast.core.queue.requests import Handed
 from holdfast.core.queue.standard import Candidate
-from holdfast.core.queue.wheel import on_grid
+from holdfast.core.queue.wheel import NEVER, on_grid
 from holdfast.core.types import Cause, Group, Header, Instant, Seq
 
 
@@ -52,7 +53,8 @@ def decide_receive(
         return (), EMPTY_DELIVERY
     if (heads := _plain_heads(lane, command.count_max, moment)) and attempt == NO_DIGEST:
         received = Received(lane.lane, until, moment.wall, tuple(heads), (), request=request)
-        return (received,), Delivery(tuple([Delivered(head, 1, head.count + 1, moment.wall) for head in heads]))
+        delivered, wall = Delivered, moment.wall  # looked up once
+        return (received,), Delivery(tuple([delivered(head, 1, head.count + 1, wall) for head in heads]))
     picked = _pick(lane, command.count_max, moment, departures)
     if isinstance(picked, Need):
         return picked
@@ -74,8 +76,12 @@ def _plain_heads(lane: Lane, count_max: int, moment: Moment) -> list[Header] | N
         return None
     if lane.backlog.held:
         return None
-    heads: list[Header] = []
     oldest = moment.now - lane.retention
+    if count_max > 1 and lane.maturing is None and lane.backlog.deadline == NEVER:  # no delays, no times to live
+        heads = list(islice(window.queue, count_max))
+        if len(heads) == count_max and heads[-1].lsn <= moment.committed and all(each.time > oldest for each in heads):
+            return heads
+    heads = []
     for header in window.queue:
         if header.lsn > moment.committed or header.visible_at > moment.now:
             break

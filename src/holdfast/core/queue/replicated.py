@@ -14,7 +14,7 @@ from holdfast.core.limits import ALARMS_STALE, MOVE_TASKS_KEPT
 from holdfast.core.queue import record as r
 from holdfast.core.queue.dedup import Dedup
 from holdfast.core.queue.descent import Descent, Parent
-from holdfast.core.queue.handout import hold_next
+from holdfast.core.queue.handout import hold_next, remove_all
 from holdfast.core.queue.heirs import apply_inherited
 from holdfast.core.queue.lane import Lane
 from holdfast.core.queue.lease import Attempt
@@ -230,8 +230,9 @@ class Replicated:
 
     def _apply_deleted(self, record: r.Deleted) -> None:
         lane = self.lanes[record.lane]
-        for seq in record.seqs:
-            lane.remove_leased(seq, self.now)
+        if not remove_all(lane, record.seqs):
+            for seq in record.seqs:
+                lane.remove_leased(seq, self.now)
         if lane.is_watched:
             self.stirred[lane.lane] = None
 

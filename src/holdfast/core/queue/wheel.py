@@ -1,6 +1,7 @@
 """Timers of one lane, on a grid of TIMER_STEP: added, cancelled and fired in constant time, never scanned."""
 
 from heapq import heappop, heappush
+from typing import Any
 
 from holdfast.core.limits import TIMER_STEP
 from holdfast.core.types import Instant, Seq
@@ -29,13 +30,14 @@ class Wheel:
         else:
             bucket[seq] = None
 
-    def add_all(self, due: Instant, seqs: list[Seq]) -> None:
-        bucket = self._buckets.get(due)
+    def add_all(self, due: Instant, seqs: list[Any]) -> None:
+        bucket: dict[Any, None] | None = self._buckets.get(due)
         if bucket is None:
             self._buckets[due] = dict.fromkeys(seqs)
             heappush(self._dues, due)
         else:
-            bucket.update(dict.fromkeys(seqs))
+            for seq in seqs:
+                bucket[seq] = None
 
     def cancel(self, due: Instant, seq: Seq) -> None:
         bucket = self._buckets.get(due)
@@ -43,6 +45,14 @@ class Wheel:
             bucket.pop(seq, None)
             if not bucket:
                 del self._buckets[due]  # its place in the heap is skipped when it comes up
+
+    def cancel_all(self, due: Instant, seqs: list[Any]) -> None:
+        bucket: dict[Any, None] | None = self._buckets.get(due)
+        if bucket is not None:
+            for seq in seqs:
+                bucket.pop(seq, None)
+            if not bucket:
+                del self._buckets[due]
 
     def first(self) -> Instant:
         dues, buckets = self._dues, self._buckets
