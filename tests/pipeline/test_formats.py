@@ -1,5 +1,9 @@
 """The protocols of `holdfast-usage` and `holdfast-table`, as Spark would call them, without Spark."""
 
+import os
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -86,6 +90,24 @@ def test_what_comes_while_all_that_is_there_is_read_is_for_the_next_query(spool:
     ((_, end),) = offsets(following := stream(spool), last)
     assert end == {"a": {"1": 5, "2": 1}}
     assert units(following, last, end) == [100, 10]
+
+
+DRAIN = """
+import sys
+from holdfast.spark.usage_source import UsageSource
+reader = UsageSource({"path": sys.argv[1]}).streamReader(None)
+print(reader.latestOffset({}, reader.getDefaultReadLimit()))
+"""
+
+
+def test_a_reader_that_is_killed_while_it_looks_for_the_end_has_changed_nothing(spool: Path) -> None:
+    emit(spool, "a")
+    before = {path: path.read_bytes() for path in spool.rglob("*") if path.is_file()}
+    program, dying = [sys.executable, "-c", DRAIN, str(spool)], os.environ | {"HOLDFAST_FAILPOINT": "in_latest_offset"}
+    assert subprocess.run(program, env=dying, check=False, timeout=120).returncode == -signal.SIGKILL
+    assert {path: path.read_bytes() for path in spool.rglob("*") if path.is_file()} == before
+    again = subprocess.run(program, check=True, capture_output=True, text=True, timeout=120)
+    assert again.stdout.strip() == "{'a': {'1': 4}}"
 
 
 def test_a_hole_is_an_error_that_names_the_file_for_batches_and_streams(spool: Path) -> None:
