@@ -2,6 +2,7 @@
 
 import time
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import median
 
 from bench.contender import Place, Running
@@ -15,8 +16,8 @@ from bench.throughput import run, send_until
 MODE = "cycle ×10"
 DEPTH_MIN = 1000
 FILL_S_MAX = 1800.0
-SEGMENT_BYTES = 64 << 20  # a segment is filled ahead as a whole: over few of them the figure says nothing
-SEGMENTS_MIN = 2
+SEGMENT_BYTES = 64 << 20  # an index is written for a whole one: over few of them the figure says nothing
+SEGMENTS_MIN = 3
 SETTLE_S = 1.5  # the last frame is written, and what the system keeps of it
 
 
@@ -107,8 +108,21 @@ def write_amplification(place: Place, *, seconds_max: float) -> Finding:
 
 
 def _send(server: Host, queue: str, count: int, *, mode: str, seconds_max: float) -> tuple[int, int]:
-    """How many were sent, and how many bytes that wrote to files: all that was written, less what we were answered."""
-    before = server.served.written()
+    """How many were sent, and how many bytes that wrote to files: all that was written, less what we were answered, and
+    less the zeros that stand ready for messages to come."""
+    before, ready = server.served.written(), _ready_bytes(server.data)
     sent, received = send_until(server.sqs, queue, count, mode=mode, seconds_max=seconds_max)
     time.sleep(SETTLE_S)
-    return sent, server.served.written() - before - received
+    return sent, server.served.written() - before - received - (_ready_bytes(server.data) - ready)
+
+
+def _ready_bytes(data: Path) -> int:
+    """Of spare segments, and behind the end of those that grow."""
+    found = 0
+    for folder in data.glob("shards/*/segments"):
+        logs = sorted(folder.glob("*.log"))
+        found += sum(log.stat().st_size for log in logs if log.name.startswith("spare-"))
+        for log in [log for log in logs if not log.name.startswith("spare-")][-1:]:
+            content = log.read_bytes()
+            found += len(content) - len(content.rstrip(b"\0"))
+    return found

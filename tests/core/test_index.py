@@ -1,5 +1,7 @@
 """The index of a segment: finds every message, loads headers, and survives its file."""
 
+from hashlib import blake2b
+
 import google_crc32c
 import msgspec
 import pytest
@@ -144,6 +146,25 @@ def test_an_index_from_a_file_does_not_grow() -> None:
         index.add(LANE, header(2, 11), 0, 0)
 
 
+def test_an_index_of_version_1_is_read() -> None:
+    index = filled([(1, 10, 0), (2, 11, 0)])
+    entries = b"".join(index._lanes.values())
+    start = encode_index(index, HEAD)
+    table = start[HEAD_BYTES : HEAD_BYTES + 32]
+    length = HEAD_BYTES + len(table) + len(entries) + DIGEST_BYTES
+    head = b"HFINDEX\0\1" + start[9:48] + length.to_bytes(8, "little")
+    data = b"".join((head, google_crc32c.value(head).to_bytes(4, "little"), table, entries))
+    old, _ = decode_index(data + blake2b(data, digest_size=DIGEST_BYTES).digest())
+    for each in (old, *both(index)):
+        assert list(each.walk(LANE, 0, 9)) == list(index.walk(LANE, 0, 9))
+        assert list(each.walk(OTHER, 0, 9)) == list(index.walk(OTHER, 0, 9))
+
+
+def test_an_entry_takes_a_few_bytes_in_the_file() -> None:
+    index = filled([(seq, 10 + seq, 0) for seq in range(1, 5001)])
+    assert len(encode_index(index, HEAD)) < 2 * 5000 * 8
+
+
 def test_a_flipped_bit_anywhere_in_the_file_is_noticed() -> None:
     data = encode_index(filled([(1, 10, 0), (2, 11, 0)]), HEAD)
     for at in range(len(data)):
@@ -157,6 +178,6 @@ def test_a_short_file_and_another_version_are_no_index() -> None:
     for length in (0, HEAD_BYTES - 1, HEAD_BYTES, len(data) - DIGEST_BYTES, len(data) - 1):
         with pytest.raises(ValueError, match="index"):
             decode_index(data[:length])
-    head = b"HFINDEX\0\2" + data[9 : HEAD_BYTES - 4]
-    with pytest.raises(ValueError, match="no index of version 1"):
+    head = b"HFINDEX\0\3" + data[9 : HEAD_BYTES - 4]
+    with pytest.raises(ValueError, match="no index of version 2"):
         decode_index_head(head + google_crc32c.value(head).to_bytes(4, "little"))

@@ -5,9 +5,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.queue.codec import clear_bytes, decode, decode_message, encode, open_sent, pack_header, unpack_header
+from holdfast.core.queue.codec import (
+    PLAIN,
+    SENT,
+    clear_bytes,
+    decode,
+    decode_message,
+    encode,
+    open_sent,
+    pack_header,
+    unpack_header,
+)
 from holdfast.core.queue.dedup import BEQUEATHED_BYTES
 from holdfast.core.queue.record import (
+    NO_DIGEST,
     Arrived,
     Changed,
     Configured,
@@ -71,8 +82,10 @@ configs = st.builds(
     at_most_once=flags,
     redrive=st.none() | st.builds(Redrive, addresses, u32),
 )
+NONE = st.just(0)
 messages: st.SearchStrategy[Sent | Arrived | Moved] = st.one_of(
     st.builds(Sent, u64, u64, u64, u32, u32, u32, u64, digests, flags, contents, requests),
+    st.builds(Sent, u64, u64, NONE, u32, NONE, NONE, u64, st.just(NO_DIGEST), st.just(False), contents),
     st.builds(Arrived, u64, u64, u64, u32, i64, i64, u32, u64, causes, u32, u64, u64, digests, contents),
     st.builds(Moved, u64, headers, causes, u64, digests, contents),
 )
@@ -189,6 +202,14 @@ def test_a_fact_is_no_message() -> None:
     data = body_of(Purged(LaneId(1)))
     with pytest.raises(ValueError, match="is no message"):
         decode_message(data, EPOCH, LSN, cipher=CIPHER)
+
+
+def test_only_a_message_with_nothing_special_is_written_as_a_plain_one() -> None:
+    plain = sent(1)
+    assert body_of(plain)[0] == PLAIN
+    for name, value in (("group", 1), ("delay_s", 1), ("time_to_live_s", 1), ("is_aside", True), ("digest", b"1" * 16)):
+        assert body_of(msgspec.structs.replace(plain, **{name: value}))[0] == SENT
+    assert body_of(msgspec.structs.replace(plain, request=bytes(16)))[0] == SENT | 0x80
 
 
 def test_the_clear_part_of_a_message_does_not_hold_its_content() -> None:

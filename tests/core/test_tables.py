@@ -26,3 +26,4 @@ def test_sizes_are_those_of_the_formats_page() -> None:
     assert HEADER_BYTES == 77
     assert ENTRY_BYTES == 85
     assert codec.clear_bytes(codec.SENT) == 1 + 8 + 8 + 8 + 4 + 4 + 4 + 8 + 16 + 1
+    assert codec.clear_bytes(codec.PLAIN) == 1 + 8 + 8 + 4 + 8

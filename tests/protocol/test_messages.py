@@ -189,6 +189,14 @@ def test_a_deduplication_id_does_not_fit_a_standard_queue() -> None:
     assert parcel(MessageGroupId="tenant").command.group == "tenant"
 
 
+def test_content_of_version_1_is_read() -> None:
+    data = parcel(MessageAttributes={"a": {"DataType": "String", "StringValue": "b"}}).command.content
+    now = content.unpack(data)
+    old = b"".join((b"\1", data[1:6], now.body_md5, data[22:]))
+    assert content.unpack(old) == now
+    assert content.body_of(old) == content.body_of(data) == (now.body_md5, now.body)
+
+
 def test_content_of_another_version_is_refused() -> None:
     data = parcel().command.content
     with pytest.raises(ValueError, match="version 9"):

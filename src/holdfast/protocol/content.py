@@ -1,11 +1,11 @@
 """The stored content of a message: what ReceiveMessage needs, ready-made.
 
-    u8 version | u8 length of sender | u32 length of body | 32 MD5 of the body, hex | sender | body | extras
+    u8 version | u8 length of sender | u32 length of body | 16 MD5 of the body | sender | body | extras
 
 The body is stored as the inside of a JSON string, escaped, so that a receive in the JSON dialect copies it. `extras`
 is absent, or a msgpack array: message group id, deduplication id, trace header, MD5 of the message attributes, the
 attributes as one JSON object, a consumer's reason, that consumer; those at the end may be missing. Law: unpack(pack(…))
-gives the same fields; another version is refused with ValueError.
+gives the same fields. Version 1 has the MD5 in 32 hexadecimal digits; another version is refused with ValueError.
 """
 
 import struct
@@ -16,15 +16,17 @@ import msgspec
 from holdfast.core.values import Value
 from holdfast.protocol.extras import NO_EXTRAS, Extras
 
-VERSION: Final = 1
-_HEAD: Final = struct.Struct("<BBI32s")
+VERSION: Final = 2
+_WITH_DIGITS: Final = 1  # the version that has them
+_HEAD: Final = struct.Struct("<BBI16s")
 _MD5_AT: Final = 6
-_HEAD_BYTES: Final = 38
+_HEAD_BYTES: Final = 22
+_HEAD_BYTES_1: Final = 38
 
 
 class Content(Value, frozen=True):
     sender: bytes
-    body_md5: bytes
+    body_md5: bytes  # hexadecimal digits
     body: bytes  # escaped
     extras: Extras
 
@@ -35,7 +37,7 @@ _decode = msgspec.msgpack.Decoder(Extras).decode
 
 def pack(body: bytes, body_md5: str, *, sender: bytes, extras: Extras = NO_EXTRAS) -> bytes:
     """`body` is already escaped."""
-    head = _HEAD.pack(VERSION, len(sender), len(body), body_md5.encode()) + sender
+    head = _HEAD.pack(VERSION, len(sender), len(body), bytes.fromhex(body_md5)) + sender
     return head + body if extras is NO_EXTRAS else b"".join((head, body, _encode(extras)))
 
 
@@ -53,21 +55,28 @@ def text(content: Content) -> bytes:
 
 def body_of(content: bytes) -> tuple[bytes, bytes]:
     """The body's MD5 and the body, escaped: all that a plain receive shows."""
-    if content[0] != VERSION:
-        raise _unreadable(content[0])
-    body_at = _HEAD_BYTES + content[1]
+    body_md5, body_at = _md5_of(content)
+    body_at += content[1]
     body_bytes = content[2] | content[3] << 8 | content[4] << 16 | content[5] << 24  # compiled, quicker than a struct
-    return content[_MD5_AT:_HEAD_BYTES], content[body_at : body_at + body_bytes]
+    return body_md5, content[body_at : body_at + body_bytes]
+
+
+def _md5_of(content: bytes) -> tuple[bytes, int]:
+    """In digits, and where it ends."""
+    if content[0] == VERSION:
+        return content[_MD5_AT:_HEAD_BYTES].hex().encode(), _HEAD_BYTES
+    if content[0] != _WITH_DIGITS:
+        raise _unreadable(content[0])
+    return content[_MD5_AT:_HEAD_BYTES_1], _HEAD_BYTES_1
 
 
 def unpack(content: bytes) -> Content:
-    version, sender_bytes, body_bytes, body_md5 = _HEAD.unpack_from(content)
-    if version != VERSION:
-        raise _unreadable(version)
-    body_at = _HEAD.size + sender_bytes
-    extras_at = body_at + body_bytes
+    body_md5, body = body_of(content)
+    sender_at = _HEAD_BYTES if content[0] == VERSION else _HEAD_BYTES_1
+    body_at = sender_at + content[1]
+    extras_at = body_at + len(body)
     extras = _decode(content[extras_at:]) if len(content) > extras_at else NO_EXTRAS
-    return Content(content[_HEAD.size : body_at], body_md5, content[body_at:extras_at], extras)
+    return Content(content[sender_at:body_at], body_md5, body, extras)
 
 
 def _unreadable(version: int) -> ValueError:

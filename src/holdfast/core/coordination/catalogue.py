@@ -102,7 +102,7 @@ def row_of(record: Record) -> QueueRow:
         row.attributes or UNTOUCHED,
         row.tags or UNTOUCHED,
         row.created,
-        row.modified,
+        row.created if row.modified == row.created else row.modified,  # one object: there may be many rows
         row.version,
         record.revision,
     )

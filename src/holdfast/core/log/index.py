@@ -3,16 +3,19 @@
 Per lane one packed array in log order, so `at` ascends and a message is found by bisection; no Python object
 per message, neither while the segment grows nor when the index comes from disk.
 
-    file    head | lanes × (lane u64, entry count u64) | entries, lane after lane | BLAKE2b-256 of all before
+    file    head | lanes × (lane u64, entry count u64) | columns | BLAKE2b-256 of all before
     head     0  magic       8 bytes         28  used bytes   u32, of the segment
              8  version     u32             32  first lsn    u64, of the segment
             12  lane count  u32             40  last lsn     u64
             16  shard       u64             48  file length  u64
             24  epoch       u32             56  crc          u32, CRC-32C of bytes 0–55
     entry    0  header, as codec.pack_header has it (77 bytes) | offset u32 | length u32
+    columns  the entries, lane after lane: of all of them the first byte, then the second, and so on; compressed by
+             zlib. Most columns are the same throughout: a byte or two are left of an entry. Version 1: plain entries.
 """
 
 import struct
+import zlib
 from bisect import bisect_left
 from collections.abc import Iterator
 from hashlib import blake2b
@@ -28,7 +31,9 @@ from holdfast.core.types import Epoch, Header, Instant, LaneId, Lsn, ShardId
 from holdfast.core.values import Value
 
 MAGIC: Final = b"HFINDEX\0"
-VERSION: Final = 1
+VERSION: Final = 2
+_PLAIN: Final = 1  # the version without compression, which is still read
+_LEVEL: Final = 1  # of zlib: the others take more time and save next to nothing
 DIGEST_BYTES: Final = 32
 _HEAD = struct.Struct("<8sIIQIIQQQ")
 _CRC = struct.Struct("<I")
@@ -54,6 +59,7 @@ class IndexHead(Value, frozen=True):
     last: Lsn
     length: int = 0  # of the index file
     lanes: int = 0
+    version: int = VERSION
 
 
 class SegmentIndex:
@@ -222,10 +228,22 @@ def encode_index(index: SegmentIndex, head: IndexHead) -> bytes:
     """The index file. O(its length): tens of milliseconds for a full segment, so not in the loop."""
     lanes = index._lanes
     table = b"".join(_ROW.pack(lane, index.count(lane)) for lane in lanes)
-    length = HEAD_BYTES + len(table) + sum(map(len, lanes.values())) + DIGEST_BYTES
+    columns = zlib.compress(_columns(b"".join(lanes.values())), _LEVEL)
+    length = HEAD_BYTES + len(table) + len(columns) + DIGEST_BYTES
     start = _HEAD.pack(MAGIC, VERSION, len(lanes), head.shard, head.epoch, head.used, head.first, head.last, length)
-    data = b"".join((start, _CRC.pack(google_crc32c.value(start)), table, *lanes.values()))
+    data = b"".join((start, _CRC.pack(google_crc32c.value(start)), table, columns))
     return data + blake2b(data, digest_size=DIGEST_BYTES).digest()
+
+
+def _columns(entries: bytes) -> bytes:
+    return b"".join(entries[column::ENTRY_BYTES] for column in range(ENTRY_BYTES))
+
+
+def _rows(columns: bytes) -> bytearray:
+    entries, count = bytearray(len(columns)), len(columns) // ENTRY_BYTES
+    for column in range(ENTRY_BYTES):
+        entries[column::ENTRY_BYTES] = columns[column * count : (column + 1) * count]
+    return entries
 
 
 def decode_index_head(data: bytes) -> IndexHead:
@@ -235,9 +253,9 @@ def decode_index_head(data: bytes) -> IndexHead:
     if google_crc32c.value(data[: _HEAD.size]) != _CRC.unpack_from(data, _HEAD.size)[0]:
         raise ValueError("the checksum of the index's head does not match")
     magic, version, lanes, shard, epoch, used, first, last, length = _HEAD.unpack_from(data)
-    if magic != MAGIC or version != VERSION:
+    if magic != MAGIC or version not in (_PLAIN, VERSION):
         raise ValueError(f"this is no index of version {VERSION}: {magic!r} {version}")
-    return IndexHead(shard, epoch, used, first, last, length, lanes)
+    return IndexHead(shard, epoch, used, first, last, length, lanes, version)
 
 
 def decode_index(data: bytes) -> tuple[SegmentIndex, IndexHead]:
@@ -247,8 +265,9 @@ def decode_index(data: bytes) -> tuple[SegmentIndex, IndexHead]:
         raise ValueError(f"the index has {len(data)} bytes instead of {head.length}")
     if blake2b(memoryview(data)[:-DIGEST_BYTES], digest_size=DIGEST_BYTES).digest() != data[-DIGEST_BYTES:]:
         raise ValueError("the digest of the index does not match")
-    index, view = SegmentIndex(), memoryview(data)
-    at = HEAD_BYTES + head.lanes * _ROW.size
+    index, at = SegmentIndex(), HEAD_BYTES + head.lanes * _ROW.size
+    rest = data[at:-DIGEST_BYTES]
+    view, at = memoryview(rest if head.version == _PLAIN else _rows(zlib.decompress(rest))), 0
     for row in range(head.lanes):
         lane, count = _ROW.unpack_from(data, HEAD_BYTES + row * _ROW.size)
         index._lanes[LaneId(lane)] = view[at : at + count * ENTRY_BYTES]

@@ -57,7 +57,7 @@ class Backlog:
         self.firsts = _NO_PLACES  # from this sequence number on …
         self.hints = _NO_PLACES  # … messages are found from this log position on
         self.times = _NO_TIMES  # and none of them was queued before this instant
-        self.bytes_at: dict[int, int] = {}  # stretch of the log -> bytes of messages there
+        self.bytes_at: dict[int, int] = UNTOUCHED  # stretch of the log -> bytes of messages there
         self.deadline = NEVER  # no time to live here ends before this instant
         self.window: Window | None = None
 
@@ -66,12 +66,13 @@ class Backlog:
     def append(self, header: Header) -> None:
         seq = header.seq
         stretch = header.at >> STRETCH_BITS
+        if not self.firsts:
+            self.firsts, self.hints, self.times = array("Q"), array("Q"), array("q")
+            self.bytes_at = {}
         self.bytes_at[stretch] = self.bytes_at.get(stretch, 0) + header.size
         if self.count and self.hints[-1] >> STRETCH_BITS == stretch:
             self.times[-1] = min(self.times[-1], header.time)
         else:
-            if not self.firsts:
-                self.firsts, self.hints, self.times = array("Q"), array("Q"), array("q")
             self.firsts.append(seq)
             self.hints.append(header.at)
             self.times.append(header.time)
@@ -186,9 +187,14 @@ class Backlog:
         self.cursor = Seq(self.last + 1)
         self.held.clear()
         self.gone.clear()
-        self.bytes_at.clear()
+        self.bytes_at = UNTOUCHED
         self.firsts, self.hints, self.times = _NO_PLACES, _NO_PLACES, _NO_TIMES
         self.window = None
+
+    def restore(self, firsts: Sequence[int], hints: Sequence[int], times: Sequence[int]) -> None:
+        """Where the messages are, out of a snapshot. What is shared while there are none stays so."""
+        if firsts:
+            self.firsts, self.hints, self.times = array("Q", firsts), array("Q", hints), array("q", times)
 
     def _forget(self, stretch: int, size: int, count: int) -> None:
         left = self.bytes_at[stretch] - size

@@ -8,6 +8,7 @@ Only Sent, Arrived and Moved have a sealed part: the message's content, encrypte
 epoch(32) ‖ lsn(64) and type + clear part as associated data, so that one message can be read and
 verified without its neighbours. All other records hold numbers only; the frame's checksum covers them.
 A request id is there if the highest bit of the type is set: only in Sent, Received, Changed and Purged.
+Most messages have neither a group nor a delay nor an id of any kind: these are written as PLAIN, in half the bytes.
 Laws: decode(encode(r)) == r; unknown types and wrong lengths are refused with ValueError.
 """
 
@@ -17,8 +18,9 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from holdfast.core.queue.dedup import BEQUEATHED_BYTES
+from holdfast.core.queue.dedup import BEQUEATHED_BYTES, NO_GROUP
 from holdfast.core.queue.record import (
+    NO_DIGEST,
     Arrived,
     Changed,
     Configured,
@@ -44,18 +46,7 @@ from holdfast.core.queue.record import (
     TaskStarted,
     Trimmed,
 )
-from holdfast.core.types import (
-    Cause,
-    Epoch,
-    Header,
-    LaneConfig,
-    LaneId,
-    Lsn,
-    Seq,
-    WallMs,
-    pack_address,
-    unpack_address,
-)
+from holdfast.core.types import Cause, Epoch, Header, LaneConfig, LaneId, Lsn, Seq, WallMs, pack_address, unpack_address
 
 
 class Cipher(Protocol):
@@ -71,6 +62,7 @@ class Cipher(Protocol):
 _LENGTH = struct.Struct("<I")
 _SENT = struct.Struct("<BQQQIIIQ16s?")
 _WALL_FIELD = 7  # of _SENT
+_PLAIN = struct.Struct("<BQQIQ")  # a Sent whose other fields are empty
 _ARRIVED = struct.Struct("<BQQQIqqIQBIQQ16s")
 _HEADER: Final = struct.Struct("<QQIQQIqqqIQ?")
 _MOVED = struct.Struct("<BQBQ16s")
@@ -91,6 +83,7 @@ RECEIVED, DELETED, CHANGED, EXPIRED, TRIMMED, PURGED, CONFIGURED, DROPPED = 4, 5
 DEPARTED, SETTLED, RETURNED, REFUSED, TASK_STARTED, TASK_ENDED = 12, 13, 14, 15, 16, 17
 FOUNDED, DRAINING, INHERITED, SEALED, OPENED = 18, 19, 20, 21, 22
 DELETED_SEVERAL = 23
+PLAIN = 24
 
 _fields: Final = msgspec.structs.astuple
 _pack_document = msgspec.msgpack.Encoder().encode
@@ -102,20 +95,8 @@ _ended = msgspec.msgpack.Decoder(tuple[str, str]).decode
 def encode(record: Record, epoch: Epoch, lsn: Lsn, *, cipher: Cipher) -> bytes:
     """The record's bytes, length first. O(size of the content)."""
     if type(record) is Sent:
-        clear = _SENT.pack(
-            SENT,
-            record.lane,
-            record.seq,
-            record.group,
-            record.size,
-            record.delay_s,
-            record.time_to_live_s,
-            record.wall,
-            record.digest,
-            record.is_aside,
-        )
-        if record.request:
-            clear = _with_request(clear, record.request)
+        clear = _PLAIN.pack(PLAIN, record.lane, record.seq, record.size, record.wall) if _is_plain(record) else b""
+        clear = clear or _encode_sent(record)
         sealed = cipher.seal(epoch, lsn, record.content, clear)
         return b"".join((_LENGTH.pack(len(clear) + len(sealed)), clear, sealed))
     clear = _ENCODERS[type(record)](record)
@@ -128,10 +109,27 @@ def encode(record: Record, epoch: Epoch, lsn: Lsn, *, cipher: Cipher) -> bytes:
     return _LENGTH.pack(len(clear)) + clear
 
 
+def _is_plain(record: Sent) -> bool:
+    has_more = record.group or record.delay_s or record.time_to_live_s or record.is_aside or record.request
+    return not has_more and record.digest == NO_DIGEST
+
+
+def _encode_sent(record: Sent) -> bytes:
+    clear = _SENT.pack(SENT, *_fields(record)[:9])
+    return _with_request(clear, record.request) if record.request else clear
+
+
+def _decode_plain(data: bytes | memoryview, content: bytes = b"") -> Sent:
+    _, lane, seq, size, wall = _PLAIN.unpack_from(data)
+    return Sent(lane, seq, NO_GROUP, size, 0, 0, wall, NO_DIGEST, False, content)
+
+
 def decode(data: bytes | memoryview) -> Record:
     """The record without its content: recovery needs none. `data` begins at the type."""
     tag = data[0] if len(data) else 0
     try:
+        if tag == PLAIN:
+            return _decode_plain(data)
         if tag == SENT:
             return Sent(*(*_SENT.unpack_from(data)[1:], b""))
         if tag & _REQUESTED:
@@ -146,9 +144,8 @@ def decode(data: bytes | memoryview) -> Record:
 
 def decode_message(data: bytes, epoch: Epoch, lsn: Lsn, *, cipher: Cipher) -> Message:
     """A message with its content, verified by its own seal. `data` begins at the type."""
-    if len(data) > _SENT.size and data[0] == SENT:  # by far the most
-        content = cipher.open(epoch, lsn, data[_SENT.size :], data[: _SENT.size])
-        return Sent(*(*_SENT.unpack_from(data)[1:], content))
+    if len(data) > _PLAIN.size and data[0] == PLAIN:  # by far the most
+        return _decode_plain(data, cipher.open(epoch, lsn, data[_PLAIN.size :], data[: _PLAIN.size]))
     message = decode(data)
     if not isinstance(message, Sent | Arrived | Moved):
         raise ValueError(f"record {lsn} is no message")
@@ -160,17 +157,21 @@ def decode_message(data: bytes, epoch: Epoch, lsn: Lsn, *, cipher: Cipher) -> Me
 def open_sent(data: bytes, epoch: Epoch, lsn: Lsn, *, cipher: Cipher) -> tuple[bytes, WallMs] | None:
     """Content and wall-clock time of a message that was sent here, which nearly all were, verified as by
     `decode_message`. None: it is another record."""
-    if len(data) <= _SENT.size or data[0] != SENT:
-        return None
-    content = cipher.open(epoch, lsn, data[_SENT.size :], data[: _SENT.size])
-    return content, WallMs(_SENT.unpack_from(data)[_WALL_FIELD])
+    tag = data[0] if data else 0
+    if tag == PLAIN and len(data) > _PLAIN.size:
+        content = cipher.open(epoch, lsn, data[_PLAIN.size :], data[: _PLAIN.size])
+        return content, WallMs(_PLAIN.unpack_from(data)[-1])
+    if tag == SENT and len(data) > _SENT.size:
+        content = cipher.open(epoch, lsn, data[_SENT.size :], data[: _SENT.size])
+        return content, WallMs(_SENT.unpack_from(data)[_WALL_FIELD])
+    return None
 
 
 def clear_bytes(tag: int) -> int:
     """Length of a message's clear part."""
     if tag == SENT | _REQUESTED:
         return _REQUEST_BYTES + _SENT.size
-    return {SENT: _SENT.size, ARRIVED: _ARRIVED.size, MOVED: _MOVED.size + _HEADER.size}[tag]
+    return {PLAIN: _PLAIN.size, SENT: _SENT.size, ARRIVED: _ARRIVED.size, MOVED: _MOVED.size + _HEADER.size}[tag]
 
 
 def pack_header(header: Header) -> bytes:
@@ -275,15 +276,8 @@ def _decode_expired(data: bytes | memoryview) -> Expired:
 
 
 def _encode_departed(record: Departed) -> bytes:
-    clear = _DEPARTED.pack(
-        DEPARTED,
-        record.lane,
-        record.is_fresh,
-        record.count,
-        pack_address(record.target),
-        record.number,
-        record.cause,
-    )
+    target = pack_address(record.target)
+    clear = _DEPARTED.pack(DEPARTED, record.lane, record.is_fresh, record.count, target, record.number, record.cause)
     return clear + pack_header(record.header)
 
 

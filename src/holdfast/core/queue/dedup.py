@@ -21,13 +21,13 @@ _BEQUEATHED = struct.Struct(
 )  # with the shard whose message it was; on its way its age is in place of the time
 BEQUEATHED_BYTES = _BEQUEATHED.size
 HERE = ShardId(0)
-_NO_GROUP = Group(0)
+NO_GROUP = Group(0)
 
 
 def group_of(name: str) -> Group:
     """64 bits name a group. Two groups that collide are served in one order: slower, never wrong."""
     if not name:
-        return _NO_GROUP
+        return NO_GROUP
     digest = hashlib.blake2b(name.encode(), digest_size=8).digest()
     return Group(int.from_bytes(digest) or 1)
 

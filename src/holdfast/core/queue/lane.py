@@ -20,7 +20,7 @@ from holdfast.core.queue.backlog import Backlog
 from holdfast.core.queue.dedup import Dedup
 from holdfast.core.queue.descent import Descent
 from holdfast.core.queue.lease import Attempt, Lease, new_lease
-from holdfast.core.queue.task import Task
+from holdfast.core.queue.task import NO_TASKS
 from holdfast.core.queue.tenants import Tenants
 from holdfast.core.queue.wheel import NEVER, Wheel, on_grid
 from holdfast.core.types import (
@@ -89,7 +89,7 @@ class Lane:
         self.dedup: Dedup | None = None
         self.descent: Descent | None = None  # it drains, or has parents
         self.attempts: dict[bytes, Attempt] = UNTOUCHED
-        self.tasks: list[Task] = []
+        self.tasks = NO_TASKS
         self.causes: dict[Seq, Cause] = UNTOUCHED  # of messages that were to leave and could not
         self.purged = Instant(-NEVER)
         self.gone_target = 0  # packed address of a dead-letter target that does not exist any more

@@ -262,11 +262,7 @@ class Replicated:
             self.requests.note_done(record.request, self.now)
 
     def _apply_configured(self, record: r.Configured) -> None:
-        lane = self.lanes.get(record.lane)
-        if record.config == self._config:  # most lanes are configured alike: they share one object
-            config = self._config
-        else:
-            config = self._config = record.config
+        lane, config = self.lanes.get(record.lane), self.shared(record.config)
         if lane is None:
             lane = self.lanes[record.lane] = Lane(record.lane, config)
         else:
@@ -274,6 +270,12 @@ class Replicated:
         self.note_mode(lane)
         self._stir(lane)
         self.set_alarm(lane)
+
+    def shared(self, config: LaneConfig) -> LaneConfig:
+        """Most lanes are configured alike: they share one object."""
+        if config != self._config:
+            self._config = config
+        return self._config
 
     def note_mode(self, lane: Lane) -> None:
         if lane.config.is_async:

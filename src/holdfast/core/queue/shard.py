@@ -256,7 +256,7 @@ class Shard(Replicated):
         shard.inboxes = state.restore_inboxes(stored.inboxes)
         shard.requests = Requests.restore(stored.horizon, stored.requests)
         for lane_state in stored.lanes:
-            lane = state.restore_lane(lane_state, shard.now)
+            lane = state.restore_lane(lane_state, shard.now, config=shard.shared(lane_state.config))
             shard.lanes[lane.lane] = lane
             shard.note_mode(lane)
             shard.set_alarm(lane)

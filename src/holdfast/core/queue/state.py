@@ -5,8 +5,6 @@ Layout: MessagePack of ShardState (arrays, fields in the order below), version f
 default here.
 """
 
-from array import array
-
 import msgspec
 
 from holdfast.core.queue.aside import Aside, Maturing
@@ -21,6 +19,7 @@ from holdfast.core.queue.task import Task
 from holdfast.core.queue.tenants import Tenants
 from holdfast.core.queue.wheel import NEVER
 from holdfast.core.types import Cause, Group, Header, Instant, LaneConfig, LaneId, Seq, ShardId
+from holdfast.core.untouched import UNTOUCHED
 
 VERSION = 2
 _READABLE = (1, VERSION)
@@ -133,8 +132,9 @@ def dump_lane(lane: Lane, now: Instant) -> LaneState:
     )
 
 
-def restore_lane(state: LaneState, now: Instant) -> Lane:
-    lane = Lane(LaneId(state.lane), state.config)
+def restore_lane(state: LaneState, now: Instant, *, config: LaneConfig) -> Lane:
+    """`config`: equal to the state's, perhaps shared with other lanes."""
+    lane = Lane(LaneId(state.lane), config)
     lane.last_seq = Seq(state.last_seq)
     lane.count, lane.bytes = state.count, state.size
     _restore_backlog(lane.backlog, state.backlog)
@@ -142,9 +142,9 @@ def restore_lane(state: LaneState, now: Instant) -> Lane:
         lane.tenants = Tenants()
         for period, groups in state.spent:
             lane.tenants.spent[period] = {Group(group): spent for group, spent in groups}
-    lane.causes = {Seq(seq): cause for seq, cause in state.causes}
-    lane.attempts = dict(state.attempts)
-    lane.tasks = state.tasks
+    lane.causes = {Seq(seq): cause for seq, cause in state.causes} or UNTOUCHED
+    lane.attempts = dict(state.attempts) or UNTOUCHED
+    lane.tasks = state.tasks or lane.tasks
     lane.purged = Instant(state.purged)
     for seq, lease in state.leases:
         lane.adopt(Seq(seq), lease)
@@ -190,12 +190,11 @@ def _dump_backlog(backlog: Backlog) -> BacklogState:
 def _restore_backlog(backlog: Backlog, state: BacklogState) -> None:
     backlog.cursor, backlog.last, backlog.count = Seq(state.cursor), Seq(state.last), state.count
     backlog.is_grouped = state.is_grouped
-    backlog.held = {Seq(seq): None for seq in state.held}
-    backlog.gone = {Seq(seq): None for seq in state.gone}
-    backlog.firsts = array("Q", state.firsts)
-    backlog.hints = array("Q", state.hints)
-    backlog.times = array("q", state.times)
-    backlog.bytes_at = dict(state.bytes_at)
+    backlog.held = {Seq(seq): None for seq in state.held} or UNTOUCHED
+    backlog.gone = {Seq(seq): None for seq in state.gone} or UNTOUCHED
+    backlog.restore(state.firsts, state.hints, state.times)
+    if state.firsts:
+        backlog.bytes_at = dict(state.bytes_at)
     backlog.deadline = Instant(state.deadline)
 
 

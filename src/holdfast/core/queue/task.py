@@ -35,6 +35,9 @@ class Task(msgspec.Struct):
         return self.state in (RUNNING, CANCELLING)
 
 
+NO_TASKS: list[Task] = []  # shared by all lanes without one; another list takes its place
+
+
 def owner_of(tasks: list[Task], lsn: Lsn) -> Task | None:
     """The task that sent off the message whose departure stands at `lsn`."""
     return next((task for task in reversed(tasks) if task.lsn < lsn), None)
