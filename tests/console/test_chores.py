@@ -21,3 +21,22 @@ def test_work_that_cannot_be_started_says_so_and_can_be_asked_for_again(
         assert chores.scrub.told.state == FAILED
         assert "could not be started" in chores.scrub.told.problem
     asyncio.run(chores.stop())
+
+
+def test_work_that_ends_well_and_says_something_unreadable_has_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "program"
+    program.write_text("#!/bin/sh\necho half of an answ\n", encoding="utf-8")
+    program.chmod(0o700)
+    monkeypatch.setattr(sys, "executable", str(program))
+    chores = Chores(tmp_path, None)
+
+    async def scrub() -> None:
+        await chores.scrub.start()
+        await chores.stop()
+
+    asyncio.run(scrub())
+    assert chores.scrub.told.state == FAILED
+    assert "cannot be read" in chores.scrub.told.problem
+    assert "half of an answ" in chores.scrub.told.problem

@@ -90,7 +90,11 @@ def test_metrics_can_be_read_with_their_token_and_nothing_else_can(server: Guard
     assert file.stat().st_mode & 0o777 == 0o600
     for path, status in {"/metrics": 200, "/metrics/queues": 200, "/api/server": 403, "/openapi.json": 403}.items():
         assert ask(base + path, token=token)[0] == status
-    assert ask(f"{base}/metrics", token="wrong")[0] == 403
+    status, refusal = ask(f"{base}/metrics", token="wrong")
+    assert status == 403
+    assert b"metrics.token" in refusal
+    assert b"Authorization: Bearer" in refusal
+    assert b"metrics.token" not in ask(f"{base}/api/server", token=token)[1]
 
 
 def test_the_description_has_every_route_and_what_it_needs(server: Guarded) -> None:

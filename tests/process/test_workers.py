@@ -245,6 +245,19 @@ def test_a_worker_that_is_killed_is_replaced_and_nothing_acknowledged_is_lost(tm
         assert set(sent) <= found
 
 
+def test_readiness_is_that_of_all_workers(tmp_path: Path) -> None:
+    with running(tmp_path / "data", *WORKERS) as server:
+        url = f"{folder.described(server.data).admin}/readyz"
+        assert ask(url)[0] == 200
+        os.kill(workers_of(server)[1], signal.SIGKILL)  # the first has the admin port
+        deadline = time.monotonic() + 30
+        for wanted in (503, 200):
+            while ask(url)[0] != wanted:
+                assert time.monotonic() < deadline, server.output()
+                time.sleep(0.005)
+        assert len(workers_of(server)) == 2
+
+
 def test_sigterm_ends_all_and_the_next_start_may_have_other_workers(tmp_path: Path) -> None:
     with running(tmp_path / "data", *WORKERS) as server:
         with server.client() as client:

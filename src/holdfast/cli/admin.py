@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from holdfast.backend.host import Host
 from holdfast.backend.survey import Depth
 from holdfast.cli.bookkeeping import Books
+from holdfast.cli.colleagues import Colleagues
 from holdfast.cli.first_start import Stores, metrics_token
 from holdfast.console import app, facts, parts
 from holdfast.console.app import Asked
@@ -51,7 +52,13 @@ def own_look(directory: Directory, host: Host, books: Books, server: Server) -> 
 
 
 def admin_sources(
-    loaded: Loaded, stores: Stores, directory: Directory, *, duty: Duty, whole: Callable[[], Awaitable[Part]]
+    loaded: Loaded,
+    stores: Stores,
+    directory: Directory,
+    *,
+    duty: Duty,
+    colleagues: Colleagues,
+    whole: Callable[[], Awaitable[Part]],
 ) -> Sources:
     identities = stores.identities
     return Sources(
@@ -63,6 +70,7 @@ def admin_sources(
         users=lambda: _users(identities),
         keys=lambda: _keys(identities),
         queue_count=lambda: len(directory),
+        is_complete=colleagues.are_there,
         whole=whole,
     )
 

@@ -85,6 +85,10 @@ class Colleagues:
         inquiry.cancel()
         return await asyncio.to_thread(self._told[index].read)
 
+    def are_there(self) -> bool:
+        """Whether all can be asked: none has ended or is still starting."""
+        return all(link.is_connected.is_set() for link in self._links.values())
+
     def close(self) -> None:
         if self._telling is not None:
             self._telling.cancel()

@@ -185,7 +185,7 @@ async def _serve(loaded: Loaded, data: Path, worker: Worker) -> None:
         gate = _gate(config, directory, keyring, reach=reach, colleagues=colleagues)
         server = _sqs_server(config, directory, backend, gate=gate, queues=queues, stores=stores, books=books)
         whole = colleagues.report(own_look(directory, host, books, server))
-        sources = admin_sources(loaded, stores, directory, duty=_duty(worker), whole=whole)
+        sources = admin_sources(loaded, stores, directory, duty=_duty(worker), colleagues=colleagues, whole=whole)
         admin = _admin_port(config, sources, gate=gate, site=directory.site, certificate=certificate)
         stop = _stop_signals(worker)
         await _listen(config, _opener(server, certificate, worker), admin.listen, stores=stores, worker=worker)

@@ -7,6 +7,7 @@ Laws
 """
 
 import asyncio
+import contextlib
 import os
 import signal
 import sys
@@ -56,17 +57,23 @@ class Chore:
         except OSError as problem:  # no memory, or too many processes
             self.told = self._failed(f"it could not be started: {problem}")
             return
-        os.setpriority(os.PRIO_PROCESS, self._process.pid, NICENESS)
+        with contextlib.suppress(ProcessLookupError):  # it has ended already
+            os.setpriority(os.PRIO_PROCESS, self._process.pid, NICENESS)
         self._task = asyncio.create_task(self._wait(self._process))
 
     async def _wait(self, process: asyncio.subprocess.Process) -> None:
         output, complaint = await process.communicate()
-        if process.returncode in self._fine:
-            done = msgspec.json.decode(output, type=self._kind)
-            self.told = msgspec.structs.replace(done, state=DONE, began=self.told.began, ended=int(time.time()))
-        else:
+        if process.returncode not in self._fine:
             said = complaint.decode(errors="replace").strip()[-PROBLEM_CHARS_MAX:]
             self.told = self._failed(said or f"it ended with {process.returncode}")
+            return
+        try:
+            done = msgspec.json.decode(output, type=self._kind)
+        except (msgspec.DecodeError, UnicodeDecodeError) as problem:  # its disk was full, or it is of another version
+            said = output.decode(errors="replace").strip()[-PROBLEM_CHARS_MAX:]
+            self.told = self._failed(f"what it said cannot be read ({problem}): {said}")
+            return
+        self.told = msgspec.structs.replace(done, state=DONE, began=self.told.began, ended=int(time.time()))
 
     def _failed(self, problem: str) -> Scrub | Backup:
         return self._kind(state=FAILED, problem=problem, began=self.told.began, ended=int(time.time()))

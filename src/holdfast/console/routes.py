@@ -1,7 +1,7 @@
 """The table of routes: every one with the right it needs. A test walks it.
 
 /livez        the process answers
-/readyz       it serves SQS
+/readyz       it serves SQS; 503 while a worker is being replaced, whose queues wait for that
 /in-service   load balancers should send work here; 503 while draining
 """
 
@@ -45,7 +45,7 @@ class Routes:
     def rows(self) -> list[Row]:
         return [
             Row("GET", "/livez", OPEN, "Does the process answer?", None, self._live),
-            Row("GET", "/readyz", OPEN, "Is SQS served?", None, self._live),
+            Row("GET", "/readyz", OPEN, "Is SQS served, by all workers?", None, self._ready),
             Row("GET", "/in-service", OPEN, "Should it get work? 503 while draining.", None, self._in_service),
             Row("GET", "/metrics", READ, "Totals for Prometheus.", None, self._metrics, is_metrics=True),
             Row("GET", "/metrics/queues", READ, "The same per queue.", None, self._queue_metrics, is_metrics=True),
@@ -67,6 +67,10 @@ class Routes:
 
     async def _live(self, _: Request) -> Response:
         return PlainTextResponse("ok\n")
+
+    async def _ready(self, _: Request) -> Response:
+        is_ready = self._sources.is_complete()
+        return PlainTextResponse("ok\n" if is_ready else "a worker is being replaced\n", 200 if is_ready else 503)
 
     async def _in_service(self, _: Request) -> Response:
         is_draining = self._sources.duty.is_draining

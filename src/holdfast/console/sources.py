@@ -37,4 +37,5 @@ class Sources:
     users: Callable[[], list[User]]
     keys: Callable[[], list[Key]]
     queue_count: Callable[[], int]
+    is_complete: Callable[[], bool]  # all workers are there
     whole: Callable[[], Awaitable[Part]]  # what all workers know, as of now
