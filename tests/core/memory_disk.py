@@ -265,8 +265,9 @@ class Book:
 
 
 def sent(seq: int, content: bytes = b"content", *, lane: LaneId = LANE) -> Sent:
+    """With a group, so that its record is of the long kind."""
     size = len(content)
-    return Sent(lane, Seq(seq), Group(0), size, 0, 0, WallMs(5), NO_DIGEST, False, content)
+    return Sent(lane, Seq(seq), Group(1), size, 0, 0, WallMs(5), NO_DIGEST, False, content)
 
 
 def record_bytes(record: Record) -> int:

@@ -332,9 +332,9 @@ def test_a_missing_segment_is_named_as_a_gap() -> None:
     host = Host(MemoryDisk())
     for _ in range(9):
         host.send(30)
-    for stem, (first, last) in zip(host.stems[:2], ((1, 85), (86, 169)), strict=True):
-        damaged = host.disk.copy()
-        del damaged.names[segment_path(stem)]
+    for segment in host.journal.segments[:2]:
+        first, last, damaged = segment.first, segment.last, host.disk.copy()
+        del damaged.names[segment_path(segment.stem)]
         with pytest.raises(CorruptLog, match=f"lsn {first}–{last} are missing"):
             Host(damaged)
 

