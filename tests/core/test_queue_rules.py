@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from holdfast.core.errors import InvalidAttributeValue, ReceiptHandleIsInvalid
+from holdfast.core.errors import InvalidAttributeValue, QueueDoesNotExist, ReceiptHandleIsInvalid
 from holdfast.core.queue import command as c
 from holdfast.core.queue import receipt, record, state
 from holdfast.core.queue.outbox import Inbox
@@ -105,6 +105,16 @@ def test_an_answer_for_a_dropped_lane_is_ignored(one: OneShard) -> None:
     assert isinstance(need, c.Need)
     one.do(c.Drop(LANE))
     one.shard.load(need, *one.log.headers(need))
+    assert one.shard.lanes == {}
+
+
+def test_a_change_does_not_make_a_lane_that_is_gone_anew(one: OneShard) -> None:
+    config = msgspec.structs.replace(one.shard.lanes[LANE].config, version=2, visibility_timeout_s=7)
+    one.do(c.Configure(LANE, config, is_known=True))
+    assert one.shard.lanes[LANE].config == config
+    one.do(c.Drop(LANE))
+    with pytest.raises(QueueDoesNotExist):
+        one.do(c.Configure(LANE, config, is_known=True))
     assert one.shard.lanes == {}
 
 

@@ -321,7 +321,7 @@ class Admin(Client):
         if queue.name in ("delayed", "fifo", "content"):
             changes["delay_s"] = world.rng.choice((0, 1))
         queue.config = queue.with_changes(**changes)
-        self.ask(queue, queue.configure())
+        self.ask(queue, Configure(queue.lane, queue.config, is_known=True))
 
     def _purge(self) -> None:
         names = [

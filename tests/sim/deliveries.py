@@ -195,8 +195,10 @@ class Deliveries:
         if meddling.is_forged or lane.is_async:
             return
         is_held = request.ended < meddling.until and holding.change_ended < request.begun and not holding.changes_open
-        life = lane.life(holding.letter)
-        if lane.is_simple or (is_held and request.ended - holding.letter.begun < life):
+        is_held = is_held and request.ended - holding.letter.begun < lane.life(holding.letter)
+        if is_held and not lane.is_simple:  # a successor that does not know the lease may have moved it before
+            is_held = not self._is_other_reign(lane, holding, request, "delete of a lease that was lost")
+        if lane.is_simple or is_held:
             holding.deleted_at = min(holding.deleted_at, request.ended)
         if holding.deleted_at != FOREVER:
             holding.letter.deleted_at = min(holding.letter.deleted_at, request.ended)

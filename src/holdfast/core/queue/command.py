@@ -81,10 +81,12 @@ class Purge(msgspec.Struct, frozen=True, gc=False):
 
 
 class Configure(msgspec.Struct, frozen=True, gc=False):
-    """Makes the lane, or gives it a newer configuration."""
+    """Makes the lane, or gives it a newer configuration. Lane ids are used once: who only wants to change one says so,
+    for it may have been retired since he heard of it, and a lane that nobody knows takes what is redriven to it."""
 
     lane: LaneId
     config: LaneConfig
+    is_known: bool = False  # it has to exist
 
 
 class Drop(msgspec.Struct, frozen=True, gc=False):

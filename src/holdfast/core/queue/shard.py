@@ -123,7 +123,7 @@ class Shard(Replicated):
         return decide_deletes(lane, commands) if lane is not None else ((), [None for _ in commands])
 
     def _configure(self, command: c.Configure, _: Moment) -> Decision:
-        lane = self.lanes.get(command.lane)
+        lane = self._lane(command.lane) if command.is_known else self.lanes.get(command.lane)
         if lane is not None and lane.config == command.config:
             return (), c.DONE
         if lane is not None and lane.config.kind is not command.config.kind:
