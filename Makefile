@@ -44,7 +44,7 @@ COMPILED_TESTS := tests/process/test_server.py tests/process/test_durability.py 
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-spark setup-compat run compile test test-sim test-compiled check fmt static unit sim sim-timed \
 	sim-long mutants model cuts fuzz bench bench-quick bench-peers bench-core bench-pipeline pipeline-demo \
-	test-spark test-spark-full lock lock-spark
+	test-spark test-on-spark test-off-spark test-spark-full lock lock-spark
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -116,11 +116,17 @@ test-sim: setup
 	$(BIN)/python -m tests.fuzz --count 100000
 
 test-spark: setup-spark ## the pipeline's tests; without Java those on Spark are skipped, loudly
-	$(SPARK)/python -m pytest -n 2 --dist loadgroup tests/pipeline
+	$(MAKE) --no-print-directory -j2 test-on-spark test-off-spark
+
+test-on-spark: setup-spark # in one process: a second session would cost more than it saves
+	$(SPARK)/python -m pytest tests/pipeline/on_spark
+
+test-off-spark: setup-spark
+	$(SPARK)/python -m pytest tests/pipeline --ignore tests/pipeline/on_spark
 
 test-spark-full: setup-spark $(OLD_SPARK)/.ready ## also every kill, clusters of three kinds, and Spark 4.2; ten minutes
-	HOLDFAST_SPARK_TESTS=full $(SPARK)/python -m pytest -n 2 --dist loadgroup tests/pipeline
-	HOLDFAST_SPARK_TESTS=old $(OLD_SPARK)/bin/python -m pytest -n 2 --dist loadgroup tests/pipeline/on_spark
+	HOLDFAST_SPARK_TESTS=full $(SPARK)/python -m pytest -n 2 --dist loadfile tests/pipeline
+	HOLDFAST_SPARK_TESTS=old $(OLD_SPARK)/bin/python -m pytest -n 2 --dist loadfile tests/pipeline/on_spark
 
 test-compiled: setup ## the compiled package does what the source does; skipped where there is no C compiler
 	@if $(BIN)/python scripts/can_compile.py; then \

@@ -15,14 +15,6 @@ MODE = os.environ.get("HOLDFAST_SPARK_TESTS", "")
 IS_FULL = MODE in ("full", "old")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Beside what needs no Spark, in one process of several (--dist loadgroup): a second session would cost more than
-    it saves."""
-    for each in items:
-        if Path(__file__).parent in each.path.parents and each.get_closest_marker("xdist_group") is None:
-            each.add_marker(pytest.mark.xdist_group("session"))
-
-
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     made: Any = session(master="local[2]", settings=SMALL)

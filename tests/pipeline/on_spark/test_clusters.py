@@ -24,10 +24,7 @@ from tests.pipeline.on_spark.conftest import IS_FULL
 from tests.pipeline.on_spark.one_run import now_us
 from tests.pipeline.on_spark.test_spark_kills import require_exact
 
-pytestmark = [
-    pytest.mark.skipif(not IS_FULL, reason="several JVMs each: make test-spark-full"),
-    pytest.mark.xdist_group("processes"),
-]
+pytestmark = pytest.mark.skipif(not IS_FULL, reason="several JVMs each: make test-spark-full")
 HOME = Path(pyspark.__file__).parent
 START_S = 300  # both are for machines with a lot else to do
 RUN_S = 900

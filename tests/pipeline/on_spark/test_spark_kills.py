@@ -104,7 +104,6 @@ def killed(running: "subprocess.Popen[bytes]", *, after_s: float) -> bool:
     return False
 
 
-@pytest.mark.xdist_group("processes")
 @pytest.mark.skipif(MODE != "full", reason="twenty runs: make test-spark-full")
 def test_totals_are_exact_after_kills_of_whole_runs_at_random_moments(finish: Finish, tmp_path: Path) -> None:
     chance = random.Random(6)
