@@ -18,17 +18,17 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 COMPILED = {
-    "core": "civil limits",
-    "core/queue": "aside backlog codec dedup handle handout lane moment poll receipt receive redrive replicated send "
-    "shard upkeep wheel window",
+    "core": "civil limits usage",
+    "core/queue": "aside backlog codec dedup departures handle handout headers lane moment poll receipt receive redrive "
+    "replicated send shard upkeep wheel window",
     "core/log": "archive index journal primary segment",
     "core/replication": "replica_log",
     "core/admission": "access authorization canonical signature wildcard",
-    "protocol": "batches content digests json messages names receives",
-    "frontend": "admit bounds caller changes dialect exchange forward head keyring locate peeks reach refusals rights "
-    "server service",
-    "backend": "disk host lead letters",
-    "runtime": "clock crypto metrics rpc workers",
+    "protocol": "batches content decoding digests json messages names receives",
+    "frontend": "admit bounds caller changes companions dialect exchange forward head keyring locate peeks reach "
+    "refusals rights server service trail",
+    "backend": "disk host lead letters writer",
+    "runtime": "clock crypto failpoint metrics rpc workers",
 }
 SETUP = """
 import sys

@@ -27,15 +27,8 @@ from holdfast.core.log.journal import Journal
 from holdfast.core.log.recovery import Recovered, recover
 from holdfast.core.log.segment_files import prepare_segment
 from holdfast.core.queue.codec import encode
-from holdfast.core.queue.record import (
-    NO_DIGEST,
-    Arrived,
-    Deleted,
-    Moved,
-    Record,
-    Sent,
-    header_of,
-)
+from holdfast.core.queue.headers import header_of
+from holdfast.core.queue.record import NO_DIGEST, Arrived, Deleted, Moved, Record, Sent
 from holdfast.core.types import Epoch, Group, Header, Instant, LaneId, Lsn, Seq, ShardId, WallMs
 
 Result = TypeVar("Result")

@@ -18,7 +18,7 @@ from holdfast.core.log.index import (
     encode_index,
 )
 from holdfast.core.queue.command import Need
-from holdfast.core.queue.record import header_of
+from holdfast.core.queue.headers import header_of
 from holdfast.core.types import Epoch, Header, Instant, LaneId, Lsn, Seq, ShardId
 from tests.core.memory_disk import LANE, sent
 

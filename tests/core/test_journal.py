@@ -13,7 +13,8 @@ from holdfast.core.log.segment import SECTOR, decode_frame, decode_header
 from holdfast.core.log.segment_files import load_index, prepare_segment
 from holdfast.core.queue.codec import decode_message
 from holdfast.core.queue.command import Need
-from holdfast.core.queue.record import NO_DIGEST, Arrived, Deleted, Moved, Purged, header_of
+from holdfast.core.queue.headers import header_of
+from holdfast.core.queue.record import NO_DIGEST, Arrived, Deleted, Moved, Purged
 from holdfast.core.types import Cause, Epoch, Header, Instant, LaneId, Lsn, Seq, ShardId, WallMs
 from tests.core.memory_disk import (
     LANE,

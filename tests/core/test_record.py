@@ -17,6 +17,7 @@ from holdfast.core.queue.codec import (
     unpack_header,
 )
 from holdfast.core.queue.dedup import BEQUEATHED_BYTES
+from holdfast.core.queue.headers import header_of
 from holdfast.core.queue.record import (
     NO_DIGEST,
     Arrived,
@@ -42,7 +43,6 @@ from holdfast.core.queue.record import (
     TaskEnded,
     TaskStarted,
     Trimmed,
-    header_of,
 )
 from holdfast.core.types import (
     Address,

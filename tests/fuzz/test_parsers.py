@@ -14,7 +14,7 @@ from holdfast.core.errors import HoldfastError, InvalidAttributeValue, InvalidPa
 from holdfast.core.log.segment import Damaged, decode_frame, judge, split_records
 from holdfast.core.queue import receipt
 from holdfast.core.types import Epoch, LaneId, Lsn, Receipt, Seq
-from holdfast.protocol import actions, attributes, dead_letters, moves, query
+from holdfast.protocol import actions, attributes, dead_letters, decoding, moves, query
 from holdfast.runtime.crypto import ReceiptKey
 from tests.core.test_segment import EPOCH, frame
 from tests.process.wrong_requests import flat
@@ -36,7 +36,7 @@ OBJECTS = st.dictionaries(st.sampled_from(NAMES) | st.text(max_size=8), ANYTHING
 @example(TARGETS[0], b'{"a":' * 100_000)
 def test_any_body_is_a_request_or_a_refusal(target: bytes, body: bytes) -> None:
     try:
-        assert isinstance(actions.decode(target, body), actions.Request)
+        assert isinstance(decoding.decode(target, body), actions.Request)
     except actions.MalformedRequest:
         pass
 
@@ -44,7 +44,7 @@ def test_any_body_is_a_request_or_a_refusal(target: bytes, body: bytes) -> None:
 @given(st.sampled_from(TARGETS), OBJECTS)
 def test_members_of_any_kind_are_a_request_or_a_refusal(target: bytes, members: dict[str, Any]) -> None:
     try:
-        assert isinstance(actions.decode(target, json.dumps(members).encode()), actions.Request)
+        assert isinstance(decoding.decode(target, json.dumps(members).encode()), actions.Request)
     except actions.MalformedRequest:
         pass
 
@@ -73,11 +73,11 @@ def nested(data: st.DataObject) -> Any:
 def test_the_depth_of_json_is_counted_as_a_reader_would(data: st.DataObject) -> None:
     body = {"Colour": nested(data)}
     try:
-        actions.decode(b"AmazonSQS.ListQueues", json.dumps(body).encode())
+        decoding.decode(b"AmazonSQS.ListQueues", json.dumps(body).encode())
     except actions.MalformedRequest:
-        assert depth_of(body) > actions.DEPTH_MAX
+        assert depth_of(body) > decoding.DEPTH_MAX
     else:
-        assert depth_of(body) <= actions.DEPTH_MAX
+        assert depth_of(body) <= decoding.DEPTH_MAX
 
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=10)
@@ -92,7 +92,7 @@ MESSAGE = {
 
 @given(st.fixed_dictionaries({"QueueUrl": TEXT}, optional=MESSAGE))
 def test_both_dialects_make_the_same_request(parameters: dict[str, Any]) -> None:
-    plain = actions.decode(b"AmazonSQS.SendMessage", json.dumps(parameters).encode())
+    plain = decoding.decode(b"AmazonSQS.SendMessage", json.dumps(parameters).encode())
     form = {"Action": "SendMessage", **dict(flat("SendMessage", parameters))}
     assert query.decode(b"/", urllib.parse.urlencode(form).encode()) == plain
 

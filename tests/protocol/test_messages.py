@@ -13,7 +13,7 @@ from holdfast.core.errors import (
     UnsupportedOperation,
 )
 from holdfast.core.types import Kind, LaneConfig, LaneId
-from holdfast.protocol import actions, content, messages
+from holdfast.protocol import actions, content, decoding, messages
 from holdfast.protocol.actions import AttributeValue, SendMessage
 from tests.compatibility.claims import proves
 
@@ -25,7 +25,7 @@ BY_CONTENT = LaneConfig(kind=Kind.FIFO, content_deduplication=True)
 
 def parcel(config: LaneConfig = STANDARD, **members: object) -> messages.Parcel:
     body = msgspec.json.encode({"QueueUrl": "q", "MessageBody": "hello", **members})
-    request = actions.decode(b"AmazonSQS.SendMessage", body)
+    request = decoding.decode(b"AmazonSQS.SendMessage", body)
     return messages.parcel(request, LANE, config, sender=b"me", is_plain=b"\\" not in body)
 
 

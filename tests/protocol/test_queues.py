@@ -20,7 +20,7 @@ from holdfast.core.errors import (
 )
 from holdfast.core.queue.command import Accepted, Send
 from holdfast.core.types import Address, Counts, Epoch, Kind, LaneId, Lsn, QueueName, Seq, ShardId
-from holdfast.protocol import actions, attributes, batches, names
+from holdfast.protocol import actions, attributes, batches, decoding, names
 from holdfast.protocol import json as wire
 from holdfast.protocol.messages import Parcel
 
@@ -46,43 +46,43 @@ def test_a_request_has_the_members_that_botocore_sends(action: type[actions.Requ
 
 
 def test_null_and_unknown_members_are_ignored() -> None:
-    request = actions.decode(b"AmazonSQS.SendMessage", b'{"QueueUrl": null, "Colour": 1, "MessageBody": "x"}')
+    request = decoding.decode(b"AmazonSQS.SendMessage", b'{"QueueUrl": null, "Colour": 1, "MessageBody": "x"}')
     assert (request.queue_url, request.message_body) == (None, "x")
 
 
 @pytest.mark.parametrize("body", [b"[]", b"{", b'{"MessageBody": 1}', b'{"MessageBody": "\xff"}', b'"x"'])
 def test_a_body_that_cannot_be_read_is_the_clients_fault(body: bytes) -> None:
     with pytest.raises(actions.MalformedRequest):
-        actions.decode(b"AmazonSQS.SendMessage", body)
+        decoding.decode(b"AmazonSQS.SendMessage", body)
 
 
 @pytest.mark.parametrize("text", [b"[%b]", b'{"a": %b}', b'[{}, {"a": "]"}, %b]'])
 def test_json_may_be_nested_so_deep_and_no_deeper(text: bytes) -> None:
     level = b'{"Colour": %b}'
-    body = level % (b"[" * (actions.DEPTH_MAX - 1) + b"]" * (actions.DEPTH_MAX - 1))
-    assert actions.decode(b"AmazonSQS.ListQueues", body) == actions.ListQueues()
+    body = level % (b"[" * (decoding.DEPTH_MAX - 1) + b"]" * (decoding.DEPTH_MAX - 1))
+    assert decoding.decode(b"AmazonSQS.ListQueues", body) == actions.ListQueues()
     value = b"0"
-    for _ in range(actions.DEPTH_MAX):
+    for _ in range(decoding.DEPTH_MAX):
         value = text % value
     for deep in (value, text % value, b"[" * 100_000 + b"]" * 100_000):
         with pytest.raises(actions.MalformedRequest, match="nested deeper than 32 levels"):
-            actions.decode(b"AmazonSQS.ListQueues", level % deep)
+            decoding.decode(b"AmazonSQS.ListQueues", level % deep)
 
 
 def test_brackets_in_strings_are_no_levels() -> None:
     body = json.dumps({"MessageBody": '[{\\"' * 1000 + "\\", "Colour": "[" * 50}).encode()
-    assert actions.decode(b"AmazonSQS.SendMessage", body).message_body == '[{\\"' * 1000 + "\\"
+    assert decoding.decode(b"AmazonSQS.SendMessage", body).message_body == '[{\\"' * 1000 + "\\"
 
 
 def test_unknown_actions() -> None:
     with pytest.raises(actions.InvalidAction, match="The action Fly is not valid for this endpoint"):
-        actions.decode(b"AmazonSQS.Fly", b"{}")
+        decoding.decode(b"AmazonSQS.Fly", b"{}")
     for target in (b"AmazonSQS.PeekMessages", b"Holdfast.SendMessage", b"Holdfast."):
         with pytest.raises(actions.InvalidAction):
-            actions.decode(target, b"{}")
+            decoding.decode(target, b"{}")
     for target in (b"", b"DynamoDB.GetItem"):
         with pytest.raises(actions.UnknownOperation):
-            actions.decode(target, b"{}")
+            decoding.decode(target, b"{}")
 
 
 def test_an_error_as_clients_expect_it() -> None:

@@ -11,7 +11,7 @@ from holdfast.core.errors import InvalidAttributeName, InvalidParameterValue
 from holdfast.core.queue import receipt
 from holdfast.core.queue.command import Delivered
 from holdfast.core.types import Epoch, Group, Header, Instant, Kind, LaneConfig, LaneId, Lsn, Seq, ShardId, WallMs
-from holdfast.protocol import actions, messages, receives
+from holdfast.protocol import actions, decoding, messages, receives
 from holdfast.runtime.crypto import ReceiptKey
 from tests.compatibility.claims import proves
 
@@ -24,7 +24,7 @@ FIFO = LaneConfig(kind=Kind.FIFO, content_deduplication=True)
 
 def asked(**members: object) -> actions.ReceiveMessage:
     body = msgspec.json.encode({"QueueUrl": "q", **members})
-    request = actions.decode(b"AmazonSQS.ReceiveMessage", body)
+    request = decoding.decode(b"AmazonSQS.ReceiveMessage", body)
     assert isinstance(request, actions.ReceiveMessage)
     return request
 
@@ -39,7 +39,7 @@ def received(
 ) -> dict[str, Any]:
     """One message, sent and received."""
     body = msgspec.json.encode({"MessageBody": 'a "b"', **(sent or {})})
-    request = actions.decode(b"AmazonSQS.SendMessage", body)
+    request = decoding.decode(b"AmazonSQS.SendMessage", body)
     parcel = messages.parcel(request, LANE, config, sender=b"me", is_plain=False)
     handed = receives.Handed(Delivered(header, 3, 4, WallMs(2000)), parcel.command.content, WallMs(1000), message_id)
     origin = receives.Origin(ShardId(1), LANE, config.kind, KEY, lambda packed: f"arn:{packed}")

@@ -11,7 +11,8 @@ import msgspec
 from holdfast.core.log.files import FileOp, Sync
 from holdfast.core.queue.codec import decode, decode_message, encode
 from holdfast.core.queue.command import Need
-from holdfast.core.queue.record import Arrived, Message, Moved, Record, Sent, header_of
+from holdfast.core.queue.headers import header_of
+from holdfast.core.queue.record import Arrived, Message, Moved, Record, Sent
 from holdfast.core.queue.shard import Shard
 from holdfast.core.types import Epoch, Header, Instant, LaneId, Lsn, Seq, ShardId, WallMs
 from tests.core.memory_disk import Plain

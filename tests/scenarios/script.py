@@ -13,7 +13,8 @@ from holdfast.core.queue import command as c
 from holdfast.core.queue import receipt as receipts
 from holdfast.core.queue.dedup import group_of
 from holdfast.core.queue.handle import held
-from holdfast.core.queue.record import NO_DIGEST, Message, Sent, copy_of
+from holdfast.core.queue.headers import copy_of
+from holdfast.core.queue.record import NO_DIGEST, Message, Sent
 from holdfast.core.types import (
     Address,
     Cause,

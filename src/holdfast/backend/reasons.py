@@ -12,7 +12,8 @@ from holdfast.backend.letters import Reader
 from holdfast.core.log.primary import Primary
 from holdfast.core.queue.command import ChangeVisibility, Command
 from holdfast.core.queue.handle import held
-from holdfast.core.queue.record import Message, copy_of
+from holdfast.core.queue.headers import copy_of
+from holdfast.core.queue.record import Message
 from holdfast.core.types import Header
 from holdfast.protocol import content
 

@@ -42,8 +42,8 @@ class Writer:
         self._under_way: dict[int, tuple[float, Done]] = {}  # syncs by the kernel: when each began, and whom to tell
         self._token = 0
         self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
-        self._thread = threading.Thread(target=self._work, name="holdfast-writer", daemon=True)
-        self._thread.start()
+        self._helper = threading.Thread(target=self._work, name="holdfast-writer", daemon=True)
+        self._helper.start()
         if self._kernel is not None:
             loop.add_reader(self._kernel.descriptor, self._reap)
 
@@ -57,7 +57,7 @@ class Writer:
 
     def close(self) -> None:
         self._jobs.put(None)
-        self._thread.join()
+        self._helper.join()
         if self._kernel is not None:
             self._loop.remove_reader(self._kernel.descriptor)
             self._kernel.close()

@@ -9,8 +9,7 @@ from holdfast.core.coordination.catalogue import QueueRow
 from holdfast.core.errors import QueueDoesNotExist
 from holdfast.core.limits import FORMER_MAX
 from holdfast.core.queue.receipt import ReceiptKey
-from holdfast.core.types import Kind, LaneConfig, LaneId, QueueName, ShardId, unpack_address
-from holdfast.core.values import Fact
+from holdfast.core.types import Kind, LaneConfig, LaneId, QueueName, unpack_address
 from holdfast.protocol import attributes, names
 from holdfast.protocol.actions import required
 from holdfast.protocol.names import Site
@@ -19,17 +18,20 @@ from holdfast.protocol.receives import Origin
 REFERENCES_MAX = 10_000  # spellings of queue URLs remembered
 
 
-class Queue(Fact, frozen=True):
-    """A queue as requests need it."""
+class Queue:
+    """A queue as requests need it. Replaced when anything about it changes."""
 
-    row: QueueRow
-    name: QueueName
-    lane: LaneId
-    shard: ShardId
-    is_fifo: bool
-    wait_s: int  # ReceiveMessageWaitTimeSeconds
-    config: LaneConfig  # without the dead-letter target, which only the lane itself needs
-    origin: Origin
+    __slots__ = ("config", "is_fifo", "lane", "name", "origin", "row", "shard", "wait_s")
+
+    def __init__(self, row: QueueRow, config: LaneConfig, origin: Origin, *, is_fifo: bool, wait_s: int) -> None:
+        self.row = row
+        self.name = row.queue
+        self.lane = row.lane
+        self.shard = row.shard
+        self.is_fifo = is_fifo
+        self.wait_s = wait_s  # ReceiveMessageWaitTimeSeconds
+        self.config = config  # without the dead-letter target, which only the lane itself needs
+        self.origin = origin
 
 
 class Directory:
@@ -82,7 +84,7 @@ class Directory:
         kind = Kind.FIFO if is_fifo else Kind.STANDARD
         origin = Origin(row.shard, row.lane, kind, self._receipt_key, self.arn_of_lane)
         wait_s = int(values["ReceiveMessageWaitTimeSeconds"])
-        self._queues[row.queue] = Queue(row, row.queue, row.lane, row.shard, is_fifo, wait_s, config, origin)
+        self._queues[row.queue] = Queue(row, config, origin, is_fifo=is_fifo, wait_s=wait_s)
         self._by_lane[row.lane] = row.queue
         if target := self._target_of(row):
             insort(self._sources.setdefault(target, []), row.queue)

@@ -26,7 +26,7 @@ from holdfast.frontend.forward import (
 )
 from holdfast.frontend.locate import Directory, Queue
 from holdfast.frontend.trail import AuditedTally, Trail
-from holdfast.protocol import actions, batches, dead_letters, messages, receives
+from holdfast.protocol import actions, batches, dead_letters, decoding, messages, receives
 from holdfast.protocol.actions import UnknownOperation, required
 from holdfast.protocol.json import Failure
 from holdfast.runtime.metrics import UNKNOWN, Meter
@@ -84,7 +84,7 @@ class Service:
             elif exchange.method != b"POST":
                 raise UnknownOperation("Send requests with the method POST.")
             exchange.caller = self._gate.admit(exchange)
-            request = dialect.decode(exchange) if target is None else actions.decode(target, exchange.body)
+            request = dialect.decode(exchange) if target is None else decoding.decode(target, exchange.body)
             exchange.tally = self._tallies.get(type(request), self._unknown)
             try:
                 self._gate.authorize(request, exchange)

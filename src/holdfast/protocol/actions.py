@@ -4,9 +4,6 @@ Every member may be absent or null, so every field has None for "not given"; wha
 used. Members that are not named here are ignored.
 """
 
-from collections.abc import Callable
-from typing import Any
-
 import msgspec
 
 from holdfast.core.errors import MissingParameter, RequestError
@@ -222,60 +219,6 @@ ACTIONS: tuple[type[Request], ...] = (
     ListMessageMoveTasks,
 )
 EXTENSIONS: tuple[type[Request], ...] = (PeekMessages,)  # docs/EXTENSIONS.md
-
-DEPTH_MAX = 32  # of JSON; the deepest request that means something has five levels
-_BRACKETS = bytes.maketrans(b"{}", b"[]")
-_NO_BRACKETS = bytes(each for each in range(256) if each not in b"[]{}")
-_PREFIX, _OWN_PREFIX = b"AmazonSQS.", b"Holdfast."
-_DECODERS: dict[bytes, Callable[[bytes], Request]] = {
-    prefix + action.__name__.encode(): msgspec.json.Decoder(action).decode
-    for prefix, group in ((_PREFIX, ACTIONS), (_OWN_PREFIX, EXTENSIONS))
-    for action in group
-}
-
-
-def decode(target: bytes, body: bytes) -> Any:
-    """The request that a JSON body makes for the action named by the header X-Amz-Target."""
-    decoder = _DECODERS.get(target)
-    if decoder is None:
-        raise _unknown(target)
-    if (body.find(b"{", 1) > 0 or body.find(b"[") > 0) and _has_many_brackets(body):
-        _check_depth(body)
-    try:
-        return decoder(body or b"{}")
-    except (msgspec.DecodeError, UnicodeDecodeError) as problem:
-        raise MalformedRequest(str(problem)) from None
-
-
-def _has_many_brackets(body: bytes) -> bool:
-    """More than the depth that is allowed. Finding the few of a usual body is ten times as fast as counting them."""
-    count = 0
-    for bracket in (b"{", b"["):
-        at = body.find(bracket)
-        while at >= 0:
-            count += 1
-            if count > DEPTH_MAX:
-                return True
-            at = body.find(bracket, at + 1)
-    return False
-
-
-def _check_depth(body: bytes) -> None:
-    """Members that are not known are skipped, however deep they are; so this is asked first. Brackets within strings do
-    not count. O(length), all of it at the speed of C."""
-    unescaped = body.replace(b"\\\\", b"").replace(b'\\"', b"")
-    brackets = b"".join(unescaped.split(b'"')[::2]).translate(_BRACKETS, _NO_BRACKETS)
-    for _ in range(DEPTH_MAX):
-        brackets = brackets.replace(b"[]", b"")  # the innermost ones
-    if b"[" in brackets:
-        raise MalformedRequest(f"The JSON is nested deeper than {DEPTH_MAX} levels, or does not end.")
-
-
-def _unknown(target: bytes) -> Exception:
-    if not target.startswith((_PREFIX, _OWN_PREFIX)):
-        return UnknownOperation("Name an action in the header X-Amz-Target, for example AmazonSQS.SendMessage.")
-    name = target.partition(b".")[2].decode("latin-1")
-    return InvalidAction(f"The action {name} is not valid for this endpoint.")
 
 
 def required(value: str | None, name: str) -> str:

@@ -17,7 +17,6 @@ from holdfast.core.errors import (
 )
 from holdfast.core.queue.command import Send
 from holdfast.core.types import Kind, LaneConfig, LaneId
-from holdfast.core.values import Value
 from holdfast.protocol import content, digests
 from holdfast.protocol.actions import Attributes, AttributeValue, Outgoing, required
 from holdfast.protocol.extras import NO_EXTRAS, Extras
@@ -37,13 +36,16 @@ _escape = msgspec.json.Encoder().encode
 SentT = TypeVar("SentT", bound=Outgoing)
 
 
-class Parcel(Value, frozen=True):
+class Parcel:
     """A message ready to be sent, and what the reply says about it."""
 
-    command: Send
-    body_md5: str
-    attributes_md5: str = ""
-    system_md5: str = ""
+    __slots__ = ("attributes_md5", "body_md5", "command", "system_md5")
+
+    def __init__(self, command: Send, body_md5: str, attributes_md5: str = "", system_md5: str = "") -> None:
+        self.command = command
+        self.body_md5 = body_md5
+        self.attributes_md5 = attributes_md5
+        self.system_md5 = system_md5
 
 
 def parcel(
@@ -51,7 +53,7 @@ def parcel(
 ) -> Parcel:
     """`is_plain`: the request has no backslash, so its strings are their own escaped form and hold no control
     characters. O(size of the message)."""
-    text = required(message.message_body, "MessageBody")
+    text = message.message_body or required(message.message_body, "MessageBody")
     if not is_plain or not text.isascii():
         check_characters(text)
     body = text.encode()

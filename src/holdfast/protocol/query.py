@@ -21,7 +21,7 @@ from typing import Any, get_args, get_origin
 import msgspec
 
 from holdfast.core.errors import InvalidParameterValue, MissingParameter, RequestError
-from holdfast.protocol import actions
+from holdfast.protocol import actions, decoding
 from holdfast.protocol.actions import InvalidAction, ReceiveMessage, Request, UnknownOperation
 
 PARAMETERS_MAX = 10_000  # ten messages with ten attributes each need some six hundred
@@ -96,7 +96,7 @@ def decode(target: bytes, form: bytes) -> Request:
     if queue and action in _NOT_ON_A_QUEUE:
         raise InvalidAction(f"The action {action} is not valid for this endpoint.")
     if action not in _READERS:
-        actions.decode(b"AmazonSQS." + action.encode(), b"")  # refuses, and knows how
+        decoding.decode(b"AmazonSQS." + action.encode(), b"")  # refuses, and knows how
     request: Request = _READERS[action](root, "")
     return _settle(request, queue)
 

@@ -34,7 +34,8 @@ from holdfast.core.log.segment import (
 )
 from holdfast.core.log.segment_files import Segment
 from holdfast.core.queue.codec import Cipher, encode
-from holdfast.core.queue.record import Arrived, Moved, Record, Sent, header_of
+from holdfast.core.queue.headers import header_of
+from holdfast.core.queue.record import Arrived, Moved, Record, Sent
 from holdfast.core.types import Epoch, Instant, Lsn, ShardId, WallMs
 from holdfast.core.values import Cell
 

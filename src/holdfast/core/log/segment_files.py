@@ -30,7 +30,8 @@ from holdfast.core.log.segment import (
     split_records,
 )
 from holdfast.core.queue.codec import decode
-from holdfast.core.queue.record import Arrived, Moved, Record, Sent, header_of
+from holdfast.core.queue.headers import header_of
+from holdfast.core.queue.record import Arrived, Moved, Record, Sent
 from holdfast.core.types import Epoch, Instant, Lsn, ShardId
 
 ENOSPC: Final = 28

@@ -8,7 +8,7 @@ same way; the message leaves one log and enters the other exactly once, whatever
 Only committed departures are sent. Both tables are replicated state, so a restart resumes where it was.
 """
 
-from holdfast.core.limits import OUTBOX_IN_FLIGHT, OUTBOX_MAX
+from holdfast.core.limits import OUTBOX_IN_FLIGHT
 from holdfast.core.queue.command import Handover
 from holdfast.core.queue.receipt import message_id_bytes
 from holdfast.core.queue.record import NO_DIGEST, Departed, Message, Sent
@@ -79,34 +79,6 @@ class Inbox:
         # The source sends at most OUTBOX_IN_FLIGHT numbers past the first unsettled one: older ones are never asked.
         for old in [old for old in self.refused if old < number - 2 * OUTBOX_IN_FLIGHT]:
             del self.refused[old]
-
-
-class Departures:
-    """Numbers departures that one decision makes, without touching the state. One per shard: `begin` starts anew."""
-
-    __slots__ = ("_made", "_outboxes")
-
-    def __init__(self, outboxes: dict[ShardId, Outbox]) -> None:
-        self._outboxes = outboxes
-        self._made: dict[ShardId, int] = {}
-
-    def begin(self) -> "Departures":
-        if self._made:
-            self._made = {}
-        return self
-
-    def depart(
-        self, lane: LaneId, header: Header, *, count: int, is_fresh: bool, target: Address, cause: Cause
-    ) -> Departed | None:
-        """None: too many wait already, the message stays where it is for now."""
-        outbox = self._outboxes.get(target.shard)
-        made = self._made.get(target.shard, 0)
-        waiting = len(outbox.entries) if outbox is not None else 0
-        if waiting + made >= OUTBOX_MAX:
-            return None
-        self._made[target.shard] = made + 1
-        number = (outbox.last if outbox is not None else 0) + made + 1
-        return Departed(lane, header, is_fresh, count, target, number, cause)
 
 
 def hand_over(entry: Entry, message: Message, *, source: ShardId, now: Instant) -> Handover:

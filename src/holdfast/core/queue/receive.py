@@ -15,9 +15,10 @@ from holdfast.core.errors import OverLimit
 from holdfast.core.limits import ATTEMPT_WINDOW, IN_FLIGHT_MAX, SECOND, TICK_WORK
 from holdfast.core.queue import fifo, standard
 from holdfast.core.queue.command import EMPTY_DELIVERY, Delivered, Delivery, Need, Receive
+from holdfast.core.queue.departures import Departures
 from holdfast.core.queue.lane import Lane
 from holdfast.core.queue.moment import Moment
-from holdfast.core.queue.outbox import Departures, dead_letter_target
+from holdfast.core.queue.outbox import dead_letter_target
 from holdfast.core.queue.record import NO_DIGEST, Expired, Received, Record
 from holdfast.core.queue.requests import Handed
 from holdfast.core.queue.standard import Candidate

@@ -16,21 +16,13 @@ from holdfast.core.queue.command import (
     Settle,
     StartMove,
 )
+from holdfast.core.queue.departures import Departures
+from holdfast.core.queue.headers import copy_of
 from holdfast.core.queue.lane import Lane
 from holdfast.core.queue.moment import Moment
-from holdfast.core.queue.outbox import Departures, Entry, Inbox, Outbox, dead_letter_target
+from holdfast.core.queue.outbox import Entry, Inbox, Outbox, dead_letter_target
 from holdfast.core.queue.receive import candidates, put_away_if_due
-from holdfast.core.queue.record import (
-    NO_DIGEST,
-    Arrived,
-    Record,
-    Refused,
-    Returned,
-    Settled,
-    TaskEnded,
-    TaskStarted,
-    copy_of,
-)
+from holdfast.core.queue.record import NO_DIGEST, Arrived, Record, Refused, Returned, Settled, TaskEnded, TaskStarted
 from holdfast.core.queue.standard import Candidate
 from holdfast.core.queue.task import CANCELLED, CANCELLING, COMPLETED, FAILED, RUNNING, Task, owner_of
 from holdfast.core.types import Address, Cause, Group, Header, LaneId, Seq, ShardId, unpack_address

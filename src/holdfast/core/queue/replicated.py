@@ -15,6 +15,7 @@ from holdfast.core.queue import record as r
 from holdfast.core.queue.dedup import Dedup
 from holdfast.core.queue.descent import Descent, Parent
 from holdfast.core.queue.handout import hold_next, remove_all
+from holdfast.core.queue.headers import header_of
 from holdfast.core.queue.heirs import apply_inherited
 from holdfast.core.queue.lane import Lane
 from holdfast.core.queue.lease import Attempt
@@ -146,7 +147,7 @@ class Replicated:
 
     def _apply_sent(self, record: r.Sent) -> None:
         lane, now = self.lanes[record.lane], self.now
-        header = r.header_of(record, self.epoch, self.lsn, now)
+        header = header_of(record, self.epoch, self.lsn, now)
         lane.add(header, now)
         if record.digest != r.NO_DIGEST:
             if lane.dedup is None:
@@ -159,7 +160,7 @@ class Replicated:
     def _apply_arrived(self, record: r.Arrived) -> None:
         self.inboxes.setdefault(record.source, Inbox()).note(record.number, is_refused=False)
         lane = self.lanes[record.lane]
-        header = r.header_of(record, self.epoch, self.lsn, self.now)
+        header = header_of(record, self.epoch, self.lsn, self.now)
         lane.add(header, self.now)
         self._added(lane, header)
 
@@ -174,7 +175,7 @@ class Replicated:
 
     def _apply_moved(self, record: r.Moved) -> None:
         old = record.header
-        new = r.header_of(record, self.epoch, self.lsn, self.now)
+        new = header_of(record, self.epoch, self.lsn, self.now)
         lane = self.lanes[record.lane]
         lease = lane.leases.get(old.seq)
         if lease is not None:

@@ -4,10 +4,12 @@ from holdfast.core.errors import InvalidParameterValue, MissingParameter, OverLi
 from holdfast.core.limits import SECOND
 from holdfast.core.queue.command import Accepted, Send
 from holdfast.core.queue.dedup import content_id, digest_of, group_of
+from holdfast.core.queue.departures import Departures
+from holdfast.core.queue.headers import header_of
 from holdfast.core.queue.lane import Lane
 from holdfast.core.queue.moment import Moment
-from holdfast.core.queue.outbox import Departures, dead_letter_target
-from holdfast.core.queue.record import NO_DIGEST, Record, Sent, header_of
+from holdfast.core.queue.outbox import dead_letter_target
+from holdfast.core.queue.record import NO_DIGEST, Record, Sent
 from holdfast.core.queue.wheel import on_grid
 from holdfast.core.types import Address, Cause, Group, Seq
 

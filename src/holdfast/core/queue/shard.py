@@ -12,10 +12,10 @@ from holdfast.core.limits import LANE_WEIGHT, STRETCH_BITS, TICK_WORK, WINDOW_TO
 from holdfast.core.queue import command as c
 from holdfast.core.queue import heirs, state
 from holdfast.core.queue import record as r
+from holdfast.core.queue.departures import Departures
 from holdfast.core.queue.handle import decide_change, decide_delete, decide_deletes
 from holdfast.core.queue.lane import Lane
 from holdfast.core.queue.moment import Moment
-from holdfast.core.queue.outbox import Departures
 from holdfast.core.queue.peek import Looks
 from holdfast.core.queue.receive import decide_receive, delivery_again
 from holdfast.core.queue.redrive import (
@@ -41,6 +41,7 @@ class Shard(Replicated):
         self._departures = Departures(self.outboxes)
         self._found: dict[LaneId, dict[Seq, Header | None]] = {}  # single headers looked up for `handle`
         self._looks = Looks()
+        self._moment = Moment()
         self._rules: dict[type, Callable[[Any, Moment], Decision | c.Need]] = {
             c.Send: self._send,
             c.Receive: self._receive,
@@ -74,7 +75,9 @@ class Shard(Replicated):
     # Deciding
 
     def decide(self, command: c.Command, committed: Lsn) -> Decision | c.Need:
-        moment = Moment(self.epoch, Lsn(self.lsn + 1), self.now, self.wall, committed)
+        moment = self._moment
+        moment.epoch, moment.lsn, moment.now, moment.wall = self.epoch, Lsn(self.lsn + 1), self.now, self.wall
+        moment.committed = committed
         return self._rules[type(command)](command, moment)
 
     def _lane(self, lane_id: LaneId) -> Lane:

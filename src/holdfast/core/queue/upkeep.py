@@ -5,9 +5,9 @@ from itertools import chain, islice
 from holdfast.core.errors import PurgeQueueInProgress
 from holdfast.core.limits import PURGE_INTERVAL, STRETCH_BITS, TICK_WORK
 from holdfast.core.queue.command import DONE, Done, Need, Purge
+from holdfast.core.queue.departures import Departures
 from holdfast.core.queue.lane import Lane
 from holdfast.core.queue.moment import Moment
-from holdfast.core.queue.outbox import Departures
 from holdfast.core.queue.receive import put_away_if_due
 from holdfast.core.queue.record import Purged, Record, Trimmed
 from holdfast.core.queue.redrive import decide_task

@@ -1,0 +1,56 @@
+"""From the record of a message to what the core keeps of it, and back to a second copy."""
+
+import msgspec
+
+from holdfast.core.queue.record import NO_DIGEST, Arrived, Message, Moved, Sent
+from holdfast.core.types import Cause, Epoch, Header, Instant, Lsn
+
+_NO_DEADLINE = Instant(0)
+
+
+def copy_of(header: Header, message: Message) -> Moved:
+    """A second copy of a message, which takes the place of the first."""
+    cause, message_id = Cause.NONE, NO_DIGEST
+    if not isinstance(message, Sent):
+        cause, message_id = message.cause, message.message_id
+    return Moved(message.lane, header, cause, message.wall, message_id, message.content)
+
+
+def header_of(message: Message, epoch: Epoch, lsn: Lsn, now: Instant) -> Header:
+    """What the core keeps of a message record that stands at (epoch, lsn) in a frame stamped `now`."""
+    if type(message) is Sent:
+        visible_at = Instant(now + message.delay_s * 1_000_000) if message.delay_s else now
+        deadline = Instant(now + message.time_to_live_s * 1_000_000) if message.time_to_live_s else _NO_DEADLINE
+        return Header(
+            message.seq,
+            lsn,
+            epoch,
+            lsn,
+            message.group,
+            message.size,
+            now,
+            visible_at,
+            deadline,
+            0,
+            0,
+            message.is_aside,
+        )
+    if type(message) is Arrived:
+        deadline = Instant(now + message.time_left if message.time_left else 0)
+        time = Instant(now - message.age)
+        return Header(
+            message.seq,
+            lsn,
+            epoch,
+            lsn,
+            message.group,
+            message.size,
+            time,
+            now,
+            deadline,
+            message.count,
+            message.origin,
+            False,
+        )
+    assert type(message) is Moved
+    return msgspec.structs.replace(message.header, at=lsn)
