@@ -19,8 +19,8 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 COMPILED = {
     "core": "civil limits usage",
-    "core/queue": "aside backlog codec dedup departures handle handout headers lane moment poll receipt receive redrive "
-    "replicated send shard upkeep wheel window",
+    "core/queue": "aside backlog codec dedup departures handle handout headers lane moment poll receipt receive "
+    "redrive replicated send shard upkeep wheel window",
     "core/log": "archive index journal primary segment",
     "core/replication": "replica_log",
     "core/admission": "access authorization canonical signature wildcard",
