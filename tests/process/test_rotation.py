@@ -204,7 +204,7 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from holdfast.cli import rotation
-from holdfast.core import rewrap
+from holdfast.core.log import rewrap
 def dies(*_):
     os.kill(os.getpid(), signal.SIGKILL)
 setattr(*{"segments": (rewrap, "replace"), "secrets": (rotation.Identities, "reseal"),
