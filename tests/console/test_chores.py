@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.console.chores import Chores
-from holdfast.console.facts import FAILED, NEVER
+from holdfast.console.facts import FAILED, NEVER, RUNNING
 
 
 def test_work_that_cannot_be_started_says_so_and_can_be_asked_for_again(
@@ -34,9 +34,11 @@ def test_work_that_ends_well_and_says_something_unreadable_has_failed(
 
     async def scrub() -> None:
         await chores.scrub.start()
+        while chores.scrub.told.state == RUNNING:
+            await asyncio.sleep(0.01)
         await chores.stop()
 
-    asyncio.run(scrub())
+    asyncio.run(asyncio.wait_for(scrub(), 20))
     assert chores.scrub.told.state == FAILED
     assert "cannot be read" in chores.scrub.told.problem
     assert "half of an answ" in chores.scrub.told.problem
