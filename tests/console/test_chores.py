@@ -34,7 +34,7 @@ def test_work_that_ends_well_and_says_something_unreadable_has_failed(
 
     async def scrub() -> None:
         await chores.scrub.start()
-        while chores.scrub.told.state == RUNNING:
+        while chores.scrub.told.state == RUNNING:  # noqa: ASYNC110 - nobody tells when it has ended
             await asyncio.sleep(0.01)
         await chores.stop()
 
