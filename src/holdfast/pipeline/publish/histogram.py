@@ -19,8 +19,7 @@ BUCKETS = 32
 
 def merged(keys: Sequence[str], histogram: str, *, shares: Mapping[str, float]) -> Callable[[Any], Any]:
     """For `applyInArrow`, on rows of `keys` and a histogram: rows with equal keys become one, with its quantiles in ms
-    as last columns. By numpy, in seconds for a million rows. As 32 sums of Spark it takes most of a small heap, and
-    quantiles as its expressions were minutes, or, written out, more code than it can compile."""
+    as last columns. By numpy: for Spark a histogram is 32 sums, and its quantiles are long expressions."""
 
     def merge(rows: Any) -> Any:
         order, starts = usage.stretches(rows, keys)
