@@ -10,6 +10,7 @@ the next start sets back: `reconcile`. The catalogue is the truth, and who was n
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Sequence
+from contextlib import suppress
 from typing import Any
 
 from holdfast.core.coordination.catalogue import Outdated, QueueRow
@@ -156,9 +157,10 @@ class Changes:
         target = self.directory.get(name)
         return Address(target.shard, target.lane) if target is not None else None
 
-    async def configure(self, row: QueueRow) -> None:
-        """Writes nothing when the lane is as the row says."""
-        await self.command(row.shard, Configure(row.lane, self.lane_config(row)))
+    async def configure(self, row: QueueRow, *, is_known: bool = True) -> None:
+        """Writes nothing when the lane is as the row says. `is_known`: another process may have deleted the queue just
+        now, and its lane must not be made anew, where nobody would find what is redriven to it."""
+        await self.command(row.shard, Configure(row.lane, self.lane_config(row), is_known=is_known))
 
     async def update(self, queue: Queue, row: QueueRow) -> None:
         """Gives a queue another row."""
@@ -178,13 +180,15 @@ class Changes:
         for source in self.directory.sources_of(name):
             queue = self.directory.get(source)
             if queue is not None:
-                await self.configure(queue.row)
+                with suppress(QueueDoesNotExist):  # it went as well
+                    await self.configure(queue.row)
 
     async def reconcile(self, rows: Iterable[QueueRow]) -> None:
         """At the start: lanes become what the catalogue says. O(queues), and a record only where they differ."""
         rows = list(rows)
         try:
             for first in range(0, len(rows), RECONCILED_AT_ONCE):
-                await asyncio.gather(*(self.configure(row) for row in rows[first : first + RECONCILED_AT_ONCE]))
+                some = rows[first : first + RECONCILED_AT_ONCE]
+                await asyncio.gather(*(self.configure(row, is_known=False) for row in some))
         except ServiceUnavailable as problem:  # a full disk must not keep consumers from their messages
             log.warning("queues were not compared with the catalogue", reason=problem.message)
