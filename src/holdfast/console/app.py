@@ -36,7 +36,7 @@ class Asked(NamedTuple):
 
 FORBIDDEN = 403
 TOKEN_HINT = (
-    " Metrics can also be read with the token in the file metrics.token of the data folder, sent as the header"
+    ". Metrics can also be read with the token in the file metrics.token of the data folder, sent as the header"
     " `Authorization: Bearer TOKEN`."
 )
 
@@ -73,7 +73,7 @@ def _endpoint(row: Row, guard: Guard, *, metrics_token: str) -> Any:
             return _shown(await row.handle(request))
         except HoldfastError as error:
             hint = TOKEN_HINT if row.is_metrics and error.status == FORBIDDEN else ""
-            return _refusal(error.status, error.query_code, error.message + hint)
+            return _refusal(error.status, error.query_code, error.message.rstrip(".") + hint if hint else error.message)
         except Exception as problem:  # noqa: BLE001 - a mistake of ours in one request must not end the others
             log.error("a request to the admin port failed, by a mistake in Holdfast", path=row.path, problem=problem)
             return _refusal(500, "InternalFailure", "Holdfast failed to answer this request; its own log says why.")
