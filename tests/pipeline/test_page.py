@@ -164,6 +164,12 @@ def page(tables: Tables) -> str:
     return render.page(tables, made_at=NEXT, run_id="run-1", version="9.9", notes=["Rates: mine."])
 
 
+def test_hours_that_may_still_grow_are_named_at_the_top() -> None:
+    assert "still open" not in page(TABLES)
+    written = render.page(TABLES, made_at=NEXT, run_id="run-1", version="9.9", still_open=[at(22), at(23)])
+    assert "2 hours are still open, the first from 2026-11-15 22:00 on" in written
+
+
 class Reader(HTMLParser):
     """Tables and text of a page, and what it would fetch."""
 

@@ -55,9 +55,10 @@ def show_line(value: Any) -> None:
 
 
 def table(headings: Sequence[str], rows: Sequence[Sequence[Cell]], *, empty: str) -> None:
-    """`empty` is what to say when there are no rows, to a person only."""
+    """`empty` is what to say when there are no rows, to a person only; maybe nothing."""
     if not rows:
-        note(empty)
+        if empty:
+            note(empty)
         return
     cells = [[_cell(each) for each in row] for row in rows]
     if is_terminal():

@@ -154,13 +154,16 @@ def write_report(at: Places, *, day: datetime.datetime | None = None, days: int 
     since = day or page_tables.newest_day(store)
     if since is None:
         raise Mistake(f"{at.ledger} has no reports yet. Make them: holdfast pipeline once")
-    found = page_tables.load(store, since=since, until=since + datetime.timedelta(days=days))
+    until = since + datetime.timedelta(days=days)
+    _require_known(store, since, until)
+    found = page_tables.load(store, since=since, until=until)
     runs = sorted(found.of("pipeline_runs"), key=lambda row: row["ended"])
     page = render.page(
         found,
         made_at=datetime.datetime.now(datetime.UTC),
         run_id=runs[-1]["run_id"] if runs else "none",
         version=holdfast.__version__,
+        still_open=page_tables.open_hours(store, since=since, until=until),
         notes=render.price_notes(found),
     )
     target = out or at.ledger / "reports" / f"{since:%Y-%m-%d}"
@@ -168,6 +171,14 @@ def write_report(at: Places, *, day: datetime.datetime | None = None, days: int 
     for name, text in ((render.PAGE, page), *render.files(found)):
         folder.write_whole(target / name, text.rstrip("\n"))
     return (target / render.PAGE).absolute()
+
+
+def _require_known(store: TableStore, since: datetime.datetime, until: datetime.datetime) -> None:
+    """A page on time that the ledger has nothing of would say that all was well."""
+    known = page_tables.known_days(store)
+    if known and not (since <= known[-1] and known[0] < until):
+        span = f"{known[0]:%Y-%m-%d} to {known[-1]:%Y-%m-%d}"
+        raise Mistake(f"the ledger has nothing of {since:%Y-%m-%d}: it knows {span}. Name one of these days with --day")
 
 
 def listed(at: Places) -> list[tuple[str, int, str]]:

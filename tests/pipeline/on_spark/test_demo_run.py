@@ -92,6 +92,13 @@ def test_the_page_and_its_files_say_what_the_bill_says(data: Path, tmp_path: Pat
     assert sum(Decimal(row["BilledCost"]) for row in costs) == Decimal(whole["cost"].split()[0])
 
 
+def test_a_day_of_which_nothing_is_known_gets_no_page_that_says_all_is_well(data: Path, tmp_path: Path) -> None:
+    done = pipeline("report", "--data", str(data), "--day", "2026-11-20", "--out", str(tmp_path / "page"))
+    assert (done.code, done.out) == (2, "")
+    assert "the ledger has nothing of 2026-11-20: it knows 2026-11-14 to 2026-11-14" in done.told
+    assert not (tmp_path / "page").exists()
+
+
 def test_the_outage_is_an_alert(data: Path) -> None:
     rows = pipeline("show", "report.alerts", "--data", str(data), "--json").value
     burning = [row for row in rows if row["kind"] == "error_budget"]

@@ -21,7 +21,16 @@ FOLDER = Path(__file__).parent
 PAGE = "report.html"
 
 
-def page(exact: Tables, *, made_at: datetime.datetime, run_id: str, version: str, notes: Sequence[str] = ()) -> str:
+def page(
+    exact: Tables,
+    *,
+    made_at: datetime.datetime,
+    run_id: str,
+    version: str,
+    still_open: Sequence[datetime.datetime] = (),
+    notes: Sequence[str] = (),
+) -> str:
+    """`still_open`: hours that a node may still add to."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(FOLDER),
         autoescape=True,
@@ -45,6 +54,7 @@ def page(exact: Tables, *, made_at: datetime.datetime, run_id: str, version: str
         since=tables.since,
         until=tables.until,
         made_at=made_at,
+        still_open=still_open,
         run_id=run_id,
         version=version,
         tiles=tiles,

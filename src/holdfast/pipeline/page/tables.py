@@ -7,6 +7,8 @@ from holdfast.ledger import tables
 from holdfast.ledger.closing import HOUR_US
 from holdfast.ledger.store import TableStore
 from holdfast.ledger.tables import Table
+from holdfast.pipeline import rollup
+from holdfast.pipeline.close import moment
 from holdfast.pipeline.page.parts import Tables
 from holdfast.pipeline.publish import tables as reports
 
@@ -22,7 +24,24 @@ def load(store: TableStore, *, since: datetime.datetime, until: datetime.datetim
 def newest_day(store: TableStore) -> datetime.datetime | None:
     """The last one that has a report."""
     days = store.snapshot(reports.SERVICE_LEVELS).rows_by()
-    return datetime.datetime.fromtimestamp(max(days) // 1_000_000, datetime.UTC) if days else None
+    return moment(max(days)) if days else None
+
+
+def known_days(store: TableStore) -> list[datetime.datetime]:
+    """Those of which anything at all was handed over: what is not among them is unknown, not idle."""
+    days = {
+        hour - hour % DAY_US
+        for table in tables.LEDGERS.values()
+        for hour in rollup.ledger_numbers(store.snapshot(table))
+    }
+    return [moment(day) for day in sorted(days)]
+
+
+def open_hours(store: TableStore, *, since: datetime.datetime, until: datetime.datetime) -> list[datetime.datetime]:
+    """Hours whose usage is not billed yet: what a node still has of them is missing."""
+    closed = rollup.numbers(store.snapshot(tables.BILLING_USAGE))
+    used = (hour for hour in rollup.numbers(store.snapshot(tables.USAGE_HOURLY)) if hour not in closed)
+    return [hour for hour in map(moment, sorted(used)) if since <= hour < until]
 
 
 def _rows(store: TableStore, table: Table, since: datetime.datetime, until: datetime.datetime) -> list[dict[str, Any]]:
