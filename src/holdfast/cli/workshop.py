@@ -136,6 +136,11 @@ def costs(at: Places, *, month: datetime.datetime | None, account: str) -> list[
     """Rows of a month of usage, or of the newest."""
     store = TableStore(at.ledger)
     months = sorted(store.snapshot(FOCUS_COST).rows_by())
+    if not months and store.snapshot(tables.USAGE_HOURLY).rows:
+        raise Mistake(
+            f"{at.ledger} has no costs yet: no hour has closed. One does when all nodes have passed its end by five"
+            " minutes; then run: holdfast pipeline once"
+        )
     if not months:
         raise Mistake(f"{at.ledger} has no costs yet. Make them: holdfast pipeline once")
     begin = month or datetime.datetime.fromtimestamp(months[-1] // 1_000_000, datetime.UTC)
