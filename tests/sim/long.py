@@ -57,6 +57,8 @@ def main() -> int:
     parser.add_argument("--write", type=Path, help="where the summary goes, after each day")
     parser.add_argument("--hash", action="store_true", help="print the trace hash of each day")
     arguments = parser.parse_args()
+    if arguments.write:
+        arguments.write.parent.mkdir(parents=True, exist_ok=True)  # now, not after the first day
     sums, failed, made_of = Sums(), list[Outcome](), commit()
     for seed in count(arguments.first):
         if sums.simulated_us >= arguments.hours * HOUR or sums.seeds == arguments.days:
