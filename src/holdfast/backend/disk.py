@@ -11,7 +11,7 @@ import errno
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from holdfast.core.log.files import (
     Create,
@@ -29,13 +29,13 @@ from holdfast.core.log.files import (
 from holdfast.runtime.crypto import sync_folder
 from holdfast.runtime.failpoint import failpoint
 
-FOLDERS = ("segments", "index", "snapshots", "quarantine", "keys")
-OPEN_MAX = 8  # descriptors kept; each also keeps the space of a file that was removed
-ZEROS_BYTES = 1_048_576  # written at once when a file is filled with zeros
-SYNC_EVERY = 1_048_576  # a large file is synced in steps, so that the log's own syncs do not queue behind all of it
+FOLDERS: Final = ("segments", "index", "snapshots", "quarantine", "keys")
+OPEN_MAX: Final = 8  # descriptors kept; each also keeps the space of a file that was removed
+ZEROS_BYTES: Final = 1_048_576  # written at once when a file is filled with zeros
+SYNC_EVERY: Final = 1_048_576  # a large file is synced in steps: the log's own syncs do not queue behind all of it
 
 Result = TypeVar("Result")
-_fdatasync: Callable[[int], None] = getattr(os, "fdatasync", os.fsync)
+_fdatasync: Final[Callable[[int], None]] = getattr(os, "fdatasync", os.fsync)
 
 
 def make_folders(root: Path) -> None:
@@ -185,6 +185,6 @@ def _write_all(descriptor: int, data: bytes, offset: int) -> None:
         written += os.pwrite(descriptor, memoryview(data)[written:], offset + written)
 
 
-_CANNOT_TELL = (errno.EOPNOTSUPP, errno.ENOTSUP, errno.EINVAL)
-_advise = getattr(os, "posix_fadvise", None)
-_NOWAIT = getattr(os, "RWF_NOWAIT", 0)
+_CANNOT_TELL: Final = (errno.EOPNOTSUPP, errno.ENOTSUP, errno.EINVAL)
+_advise: Final = getattr(os, "posix_fadvise", None)
+_NOWAIT: Final = getattr(os, "RWF_NOWAIT", 0)

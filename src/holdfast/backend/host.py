@@ -5,7 +5,7 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import NoReturn
+from typing import Final, NoReturn
 
 from holdfast.backend.disk import Disk, make_folders
 from holdfast.backend.lead import Lead
@@ -25,7 +25,7 @@ from holdfast.runtime.logs import log
 from holdfast.runtime.metrics import Histogram
 from holdfast.runtime.rpc import Call
 
-EXIT_DISK = 74  # EX_IOERR
+EXIT_DISK: Final = 74  # EX_IOERR
 
 
 def stop_now(problem: BaseException) -> NoReturn:

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor, Future
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from holdfast.backend.disk import Disk
 from holdfast.core.errors import CorruptLog
@@ -29,12 +29,12 @@ from holdfast.runtime.crypto import KeyFileError, MasterKey
 from holdfast.runtime.letter import Letter
 from holdfast.runtime.logs import log
 
-CACHE_BYTES = 67_108_864  # contents of messages sent lately
-LETTER_BYTES = 150  # what one costs besides its content
-INDEXES_MAX = 4  # of sealed segments, about 6 MiB each
-SPAN_BYTES = 1_048_576  # read at once, at most, when messages lie beside each other
-AHEAD_BYTES = 2_097_152  # asked of the system behind a read that it had to wait for: about two thousand messages
-GAP_BYTES = 4096  # between two of them: a frame's head, or short records of other queues
+CACHE_BYTES: Final = 67_108_864  # contents of messages sent lately
+LETTER_BYTES: Final = 150  # what one costs besides its content
+INDEXES_MAX: Final = 4  # of sealed segments, about 6 MiB each
+SPAN_BYTES: Final = 1_048_576  # read at once, at most, when messages lie beside each other
+AHEAD_BYTES: Final = 2_097_152  # asked of the system behind a read that it had to wait for: about two thousand messages
+GAP_BYTES: Final = 4096  # between two of them: a frame's head, or short records of other queues
 
 Place = tuple[LaneId, Lsn]  # where a message's bytes are: its lane, and Header.at
 Wanted = Sequence[Place]

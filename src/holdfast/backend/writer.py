@@ -15,6 +15,7 @@ import os
 import queue
 import threading
 from collections.abc import Callable
+from typing import Final
 
 from holdfast.backend.disk import Disk
 from holdfast.core.log.files import FileOp, Sync, Write
@@ -23,7 +24,7 @@ from holdfast.runtime.failpoint import failpoint
 from holdfast.runtime.logs import log
 from holdfast.runtime.syncs import KernelSyncs
 
-LOOP_BYTES_MAX = 262_144  # written by the loop itself: about 0.1 ms of copying
+LOOP_BYTES_MAX: Final = 262_144  # written by the loop itself: about 0.1 ms of copying
 
 Done = Callable[[], None]
 Job = tuple[Disk, tuple[FileOp, ...], Done]

@@ -3,10 +3,12 @@
 What is not a date in exactly the named form is None, never a guess.
 """
 
-_DAYS_BEFORE = (0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334)
-_MONTHS = b"Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split()
-_EPOCH = 719_162  # days from 0001-01-01 to 1970-01-01
-_DAY_S = 86_400
+from typing import Final
+
+_DAYS_BEFORE: Final = (0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334)
+_MONTHS: Final = b"Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split()
+_EPOCH: Final = 719_162  # days from 0001-01-01 to 1970-01-01
+_DAY_S: Final = 86_400
 
 
 def is_leap(year: int) -> bool:

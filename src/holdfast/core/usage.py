@@ -12,7 +12,7 @@ Laws
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 import msgspec
 
@@ -21,12 +21,18 @@ from holdfast.core.limits import LATENCY_BUCKETS, SHAPE_BYTES_MAX, SHAPE_DEPTH_M
 from holdfast.core.types import QueueName
 
 # Places in a cell. The histogram of latencies follows.
-REQUESTS, UNITS, MESSAGES, EMPTY, BYTES_IN, BYTES_OUT, MICROS = range(7)
-LATENCY = 7
-WIDTH = LATENCY + LATENCY_BUCKETS
+REQUESTS: Final = 0
+UNITS: Final = 1
+MESSAGES: Final = 2
+EMPTY: Final = 3
+BYTES_IN: Final = 4
+BYTES_OUT: Final = 5
+MICROS: Final = 6
+LATENCY: Final = 7
+WIDTH: Final = LATENCY + LATENCY_BUCKETS
 
-SENDS = frozenset(("SendMessage", "SendMessageBatch"))
-RECEIVE = "ReceiveMessage"
+SENDS: Final = frozenset(("SendMessage", "SendMessageBatch"))
+RECEIVE: Final = "ReceiveMessage"
 ON_MESSAGES = SENDS | {
     RECEIVE,
     "DeleteMessage",
@@ -35,7 +41,7 @@ ON_MESSAGES = SENDS | {
     "ChangeMessageVisibilityBatch",
 }
 SUCCESS, REFUSED, THROTTLED, FAILED = "success", "refused", "throttled", "failed"
-_LAST = LATENCY + LATENCY_BUCKETS - 1
+_LAST: Final = LATENCY + LATENCY_BUCKETS - 1
 
 Cell = list[int]
 Refusal = type[HoldfastError] | None  # None: success

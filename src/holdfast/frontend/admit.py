@@ -12,7 +12,7 @@ Laws
 """
 
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from holdfast.core.admission import policy
 from holdfast.core.admission.access import Access
@@ -32,14 +32,14 @@ from holdfast.frontend.rights import DEMANDS, named
 from holdfast.protocol import actions
 from holdfast.runtime import clock
 
-DECISIONS_MAX = 100_000  # remembered: caller, action, queue
-POLICIES_MAX = 10_000  # parsed documents of queues
+DECISIONS_MAX: Final = 100_000  # remembered: caller, action, queue
+POLICIES_MAX: Final = 10_000  # parsed documents of queues
 
 # As SQS answers GetQueueUrl for a queue of another account, whether it is there or not.
-NOT_YOURS = "The specified queue does not exist or you do not have access to it."
+NOT_YOURS: Final = "The specified queue does not exist or you do not have access to it."
 
-_EXTENSIONS = frozenset(action.__name__ for action in actions.EXTENSIONS)  # as policies call them: holdfast:…
-_read_queue_policy = lru_cache(POLICIES_MAX)(parse_queue_policy)
+_EXTENSIONS: Final = frozenset(action.__name__ for action in actions.EXTENSIONS)  # as policies call them: holdfast:…
+_read_queue_policy: Final = lru_cache(POLICIES_MAX)(parse_queue_policy)
 
 
 class Rates:

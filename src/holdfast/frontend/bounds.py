@@ -6,25 +6,26 @@ requests take together.
 
 import ipaddress
 from collections.abc import Sequence
+from typing import Final
 
-HEAD_BYTES_MAX = 16_384  # request line and headers; SigV4 with a session token needs about 3 KiB
-HEADERS_MAX = 64
-BODY_BYTES_MAX = 8_388_608  # a batch of 1 MiB, every character escaped as \uXXXX, fits
-WIRE_BYTES_MAX = BODY_BYTES_MAX + 524_288  # the same with the marks of its chunks, and what came in one read with it
-CONNECTIONS_MAX = 20_000
-CONNECTIONS_PER_ADDRESS_MAX = 1000  # a loopback address may have them all: proxies and tests are there
-UNFINISHED_BYTES_MAX = 268_435_456  # bodies that are still arriving, of all connections together
-UNSENT_BYTES_MAX = 262_144  # an answer in the socket's buffer; more than this pauses the connection
+HEAD_BYTES_MAX: Final = 16_384  # request line and headers; SigV4 with a session token needs about 3 KiB
+HEADERS_MAX: Final = 64
+BODY_BYTES_MAX: Final = 8_388_608  # a batch of 1 MiB, every character escaped as \uXXXX, fits
+WIRE_BYTES_MAX: Final = BODY_BYTES_MAX + 524_288  # with the marks of its chunks, and what came in one read with it
+CONNECTIONS_MAX: Final = 20_000
+CONNECTIONS_PER_ADDRESS_MAX: Final = 1000  # a loopback address may have them all: proxies and tests are there
+UNFINISHED_BYTES_MAX: Final = 268_435_456  # bodies that are still arriving, of all connections together
+UNSENT_BYTES_MAX: Final = 262_144  # an answer in the socket's buffer; more than this pauses the connection
 
-HEAD_TIMEOUT_S = 15  # from the first byte of a request to the end of its head
-BODY_GRACE_S = 15  # then a body must have come at this rate since the first byte of its request
-BODY_BYTES_PER_S_MIN = 8192  # 64 kbit/s
-IDLE_TIMEOUT_S = 300  # clients keep their connections for some minutes
-UNREAD_TIMEOUT_S = 20  # a client that does not read its answer for so long is cut
-LINGER_TIMEOUT_S = 3  # after a refusal: so long unread bytes are thrown away, else they would destroy the answer
+HEAD_TIMEOUT_S: Final = 15  # from the first byte of a request to the end of its head
+BODY_GRACE_S: Final = 15  # then a body must have come at this rate since the first byte of its request
+BODY_BYTES_PER_S_MIN: Final = 8192  # 64 kbit/s
+IDLE_TIMEOUT_S: Final = 300  # clients keep their connections for some minutes
+UNREAD_TIMEOUT_S: Final = 20  # a client that does not read its answer for so long is cut
+LINGER_TIMEOUT_S: Final = 3  # after a refusal: so long unread bytes are thrown away, else they would destroy the answer
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
-_LOOPBACK = (ipaddress.ip_network("127.0.0.0/8"), ipaddress.ip_network("::1/128"))
+_LOOPBACK: Final = (ipaddress.ip_network("127.0.0.0/8"), ipaddress.ip_network("::1/128"))
 
 
 class Crowd:

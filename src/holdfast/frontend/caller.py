@@ -1,6 +1,7 @@
 """Who asks, as the verified key says."""
 
 from collections.abc import Sequence
+from typing import Final
 
 from holdfast.core.admission.policy import Policy
 
@@ -18,4 +19,4 @@ class Caller:
         self.policies = tuple(policies)
 
 
-NOBODY = Caller("", "", "")  # of a request whose signature is not verified
+NOBODY: Final = Caller("", "", "")  # of a request whose signature is not verified

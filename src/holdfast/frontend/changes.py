@@ -11,7 +11,7 @@ the next start sets back: `reconcile`. The catalogue is the truth, and who was n
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, Final
 
 from holdfast.core.coordination.catalogue import Outdated, QueueRow
 from holdfast.core.errors import HoldfastError, QueueDoesNotExist, ServiceUnavailable
@@ -27,9 +27,9 @@ from holdfast.runtime.letter import Letter
 from holdfast.runtime.logs import log
 from holdfast.runtime.rpc import Backend, Call, Catalogue
 
-RECONCILED_AT_ONCE = 1000  # commands under way when a start compares lanes with the catalogue
+RECONCILED_AT_ONCE: Final = 1000  # commands under way when a start compares lanes with the catalogue
 
-TRIES_MAX = 3  # of a change that other processes keep coming before
+TRIES_MAX: Final = 3  # of a change that other processes keep coming before
 
 Handler = Callable[[Any, Exchange], None]
 Work = Callable[[], Coroutine[Any, Any, bytes]]

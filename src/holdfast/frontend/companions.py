@@ -7,6 +7,8 @@
 Everything else goes on to SQS. The first two are all that is answered without a signature.
 """
 
+from typing import Final
+
 from holdfast import __version__
 from holdfast.core.admission.canonical import parameters
 from holdfast.core.errors import HoldfastError
@@ -18,9 +20,10 @@ from holdfast.protocol import json
 from holdfast.protocol.actions import InvalidAction
 from holdfast.protocol.xml import Wording
 
-_STS_NAMESPACE = "https://sts.amazonaws.com/doc/2011-06-15/"
-_STS_SCOPE = b"/sts/aws4_request"
-_HEALTH = {
+_STS_NAMESPACE: Final = "https://sts.amazonaws.com/doc/2011-06-15/"
+_TARGET: Final = b"x-amz-target"  # of SQS in JSON; STS has no such dialect
+_STS_SCOPE: Final = b"/sts/aws4_request"
+_HEALTH: Final = {
     b"/health": json.encode({"status": "ok"}),
     b"/_localstack/health": json.encode(
         {"services": {"sqs": "running", "sts": "running"}, "edition": "holdfast", "version": __version__}
@@ -36,7 +39,7 @@ class Companions:
     def serve(self, exchange: Exchange) -> None:
         if exchange.method in (b"GET", b"HEAD") and exchange.target in _HEALTH:
             exchange.answer_with(200, _HEALTH[exchange.target])
-        elif _STS_SCOPE in exchange.headers.get(b"authorization", b""):
+        elif _TARGET not in exchange.headers and _STS_SCOPE in exchange.headers.get(b"authorization", b""):
             self._serve_sts(exchange)
         else:
             self._serve_sqs(exchange)

@@ -1,7 +1,7 @@
 """One HTTP request and the place for its answer."""
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Final, Protocol
 
 from holdfast.core.admission.bucket import RequestThrottled
 from holdfast.core.errors import HoldfastError
@@ -12,7 +12,7 @@ from holdfast.protocol import json
 from holdfast.protocol.xml import Wording
 from holdfast.runtime import metrics
 
-REASONS = {
+REASONS: Final = {
     200: "OK",
     400: "Bad Request",
     403: "Forbidden",

@@ -2,17 +2,18 @@
 
 from collections.abc import Callable
 from functools import lru_cache
+from typing import Final
 
 from holdfast.core.admission.policy_text import parse_identity_policy
 from holdfast.core.coordination.identity import Signatory
 from holdfast.frontend.caller import Caller
 from holdfast.runtime.rpc import Signatories
 
-CALLERS_MAX = 10_000  # keys held in memory
-POLICIES_MAX = 10_000  # parsed documents of users
+CALLERS_MAX: Final = 10_000  # keys held in memory
+POLICIES_MAX: Final = 10_000  # parsed documents of users
 
 NoteUse = Callable[[str, int], object]  # access key id, day; must not wait
-_read_policy = lru_cache(POLICIES_MAX)(parse_identity_policy)
+_read_policy: Final = lru_cache(POLICIES_MAX)(parse_identity_policy)
 
 
 class _Known:

@@ -4,6 +4,7 @@ what has changed.
 
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterator, Sequence
+from typing import Final
 
 from holdfast.core.coordination.catalogue import QueueRow
 from holdfast.core.errors import QueueDoesNotExist
@@ -15,7 +16,7 @@ from holdfast.protocol.actions import required
 from holdfast.protocol.names import Site
 from holdfast.protocol.receives import Origin
 
-REFERENCES_MAX = 10_000  # spellings of queue URLs remembered
+REFERENCES_MAX: Final = 10_000  # spellings of queue URLs remembered
 
 
 class Queue:

@@ -4,7 +4,7 @@ Source and destination are both asked for: whoever makes a queue's messages go e
 """
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Final
 
 from holdfast.core.errors import HoldfastError, QueueDoesNotExist
 from holdfast.core.types import QueueName
@@ -89,7 +89,7 @@ def named(reference: str | None, exchange: Exchange) -> QueueName:
     return names.queue_name(actions.required(reference, "QueueUrl"), exchange.caller.account)
 
 
-DEMANDS: dict[str, Rule] = {
+DEMANDS: Final[dict[str, Rule]] = {
     "CreateQueue": _create,
     "SetQueueAttributes": _set_attributes,
     "GetQueueUrl": _url,

@@ -16,7 +16,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from email.utils import formatdate
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import httptools
 
@@ -24,8 +24,11 @@ from holdfast.frontend import bounds, head, refusals
 from holdfast.frontend.bounds import BODY_BYTES_MAX, HEAD_BYTES_MAX, HEADERS_MAX, Crowd
 from holdfast.frontend.exchange import Exchange, Heads
 
-_IDLE, _HEAD, _BODY, _LINGER = 0, 1, 2, 3
-_TIMEOUT_S = (bounds.IDLE_TIMEOUT_S, bounds.HEAD_TIMEOUT_S, bounds.BODY_GRACE_S, bounds.LINGER_TIMEOUT_S)
+_IDLE: Final = 0
+_HEAD: Final = 1
+_BODY: Final = 2
+_LINGER: Final = 3
+_TIMEOUT_S: Final = (bounds.IDLE_TIMEOUT_S, bounds.HEAD_TIMEOUT_S, bounds.BODY_GRACE_S, bounds.LINGER_TIMEOUT_S)
 Serve = Callable[[Exchange], None]
 
 
@@ -151,7 +154,7 @@ class Connection:  # an asyncio.Protocol by what it does; that base would keep m
         self._server.note_closed()
 
     def data_received(self, data: bytes) -> None:
-        if self._is_deaf():
+        if self._is_closing or self._refusal is not None:
             return
         if len(data) > HEAD_BYTES_MAX:
             self._is_split = True  # so that the head is measured
@@ -169,9 +172,6 @@ class Connection:  # an asyncio.Protocol by what it does; that base would keep m
             self._queue_refusal()
         if self._queue:
             self._advance()
-
-    def _is_deaf(self) -> bool:
-        return self._is_closing or self._refusal is not None
 
     def _split_head(self, length: int) -> None:
         """A head that is not complete yet. Its first piece may be the end of a long read, so it is not counted."""

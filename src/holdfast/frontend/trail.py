@@ -1,14 +1,14 @@
 """Who asked for what: a row for each audited request, when it is answered. Never its body, never a secret."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from holdfast.core.types import QueueName
 from holdfast.core.usage import ON_MESSAGES, Refusal, Tally, outcome
 from holdfast.frontend.reach import Reach
 from holdfast.runtime import clock, metrics
 
-AGENT_CHARS_MAX = 256  # of what a client says it is
+AGENT_CHARS_MAX: Final = 256  # of what a client says it is
 Note = Callable[[tuple[Any, ...]], None]
 _DATA = ON_MESSAGES | {"PeekMessages"}
 

@@ -14,7 +14,7 @@ from holdfast.core.errors import (
 )
 from holdfast.protocol.actions import ChangeEntry, DeleteEntry, SendEntry, required
 
-ENTRIES_MAX = 10
+ENTRIES_MAX: Final = 10
 
 _ID: Final = re.compile(r"[A-Za-z0-9_-]{1,80}").fullmatch
 _IDS: Final = re.compile(r"(?:[A-Za-z0-9_-]{1,80}\0)+").fullmatch  # of a whole batch, which is quicker

@@ -31,8 +31,8 @@ class Content(Value, frozen=True):
     extras: Extras
 
 
-_encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(Extras).decode
+_encode: Final = msgspec.msgpack.Encoder().encode
+_decode: Final = msgspec.msgpack.Decoder(Extras).decode
 
 
 def pack(body: bytes, body_md5: str, *, sender: bytes, extras: Extras = NO_EXTRAS) -> bytes:

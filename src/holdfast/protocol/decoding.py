@@ -1,7 +1,7 @@
 """From the bytes of a JSON request to one of the structs of actions.py."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -14,11 +14,11 @@ from holdfast.protocol.actions import (
     UnknownOperation,
 )
 
-DEPTH_MAX = 32  # of JSON; the deepest request that means something has five levels
-_BRACKETS = bytes.maketrans(b"{}", b"[]")
-_NO_BRACKETS = bytes(each for each in range(256) if each not in b"[]{}")
+DEPTH_MAX: Final = 32  # of JSON; the deepest request that means something has five levels
+_BRACKETS: Final = bytes.maketrans(b"{}", b"[]")
+_NO_BRACKETS: Final = bytes(each for each in range(256) if each not in b"[]{}")
 _PREFIX, _OWN_PREFIX = b"AmazonSQS.", b"Holdfast."
-_DECODERS: dict[bytes, Callable[[bytes], Request]] = {
+_DECODERS: Final[dict[bytes, Callable[[bytes], Request]]] = {
     prefix + action.__name__.encode(): msgspec.json.Decoder(action).decode
     for prefix, group in ((_PREFIX, ACTIONS), (_OWN_PREFIX, EXTENSIONS))
     for action in group

@@ -10,8 +10,9 @@ with big-endian lengths and text as UTF-8.
 import hashlib
 import struct
 from collections.abc import Iterable
+from typing import Final
 
-_length = struct.Struct(">I").pack
+_length: Final = struct.Struct(">I").pack
 _TEXT, _BINARY = b"\x01", b"\x02"
 
 

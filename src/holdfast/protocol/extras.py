@@ -3,6 +3,8 @@
 Apart from that, because a struct that is decoded cannot be compiled.
 """
 
+from typing import Final
+
 import msgspec
 
 
@@ -18,4 +20,4 @@ class Extras(msgspec.Struct, frozen=True, array_like=True, gc=False):
     consumer: str = ""  # the ARN of that consumer
 
 
-NO_EXTRAS = Extras()
+NO_EXTRAS: Final = Extras()

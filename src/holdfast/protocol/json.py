@@ -5,7 +5,7 @@ take the code of the older Query dialect.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -16,13 +16,13 @@ from holdfast.core.queue.command import Accepted
 from holdfast.protocol.actions import InvalidAction, MalformedRequest, UnknownOperation
 from holdfast.protocol.messages import Parcel
 
-CONTENT_TYPE = b"application/x-amz-json-1.0"
-NOTHING = b"{}"
-EMPTY_RECEIVE = b"{}"
+CONTENT_TYPE: Final = b"application/x-amz-json-1.0"
+NOTHING: Final = b"{}"
+EMPTY_RECEIVE: Final = b"{}"
 
-_SQS = "com.amazonaws.sqs#"
-_SERVICE = "com.amazon.coral.service#"
-encode = msgspec.json.Encoder().encode
+_SQS: Final = "com.amazonaws.sqs#"
+_SERVICE: Final = "com.amazon.coral.service#"
+encode: Final = msgspec.json.Encoder().encode
 Failure = tuple[str, HoldfastError]  # of one batch entry: its id, and why
 
 

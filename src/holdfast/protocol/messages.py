@@ -4,7 +4,7 @@ queue's configuration; those that need the queue's state are the core's.
 
 import hashlib
 import re
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -21,17 +21,17 @@ from holdfast.protocol import content, digests
 from holdfast.protocol.actions import Attributes, AttributeValue, Outgoing, required
 from holdfast.protocol.extras import NO_EXTRAS, Extras
 
-ATTRIBUTES_MAX = 10  # message attributes of one message
-ATTRIBUTE_NAME_MAX = 256
-TIME_TO_LIVE = "Holdfast.TimeToLiveSeconds"  # an extension: an attribute that is also an option
+ATTRIBUTES_MAX: Final = 10  # message attributes of one message
+ATTRIBUTE_NAME_MAX: Final = 256
+TIME_TO_LIVE: Final = "Holdfast.TimeToLiveSeconds"  # an extension: an attribute that is also an option
 
-_TIME_MAX = limits.RETENTION_MAX_S
-_IDENTIFIER = re.compile(r"[!-~]{1,128}").fullmatch  # letters, digits and punctuation
-_ATTRIBUTE_NAME = re.compile(r"[\w.-]+").fullmatch
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?").fullmatch
-_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]").search
-_CONTROLS = bytes(each for each in range(32) if each not in b"\t\n\r")
-_escape = msgspec.json.Encoder().encode
+_TIME_MAX: Final = limits.RETENTION_MAX_S
+_IDENTIFIER: Final = re.compile(r"[!-~]{1,128}").fullmatch  # letters, digits and punctuation
+_ATTRIBUTE_NAME: Final = re.compile(r"[\w.-]+").fullmatch
+_NUMBER: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?").fullmatch
+_NOT_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]").search
+_CONTROLS: Final = bytes(each for each in range(32) if each not in b"\t\n\r")
+_escape: Final = msgspec.json.Encoder().encode
 
 SentT = TypeVar("SentT", bound=Outgoing)
 

@@ -1,14 +1,15 @@
 """How a queue is called: its account and name, its URL and ARN. A queue is found by the path of its URL alone."""
 
 import re
+from typing import Final
 
 from holdfast.core.errors import InvalidParameterValue, QueueDoesNotExist
 from holdfast.core.types import QueueName
 from holdfast.core.values import Fact
 
-_ACCOUNT = re.compile(r"[0-9]{12}").fullmatch
-_NAME = re.compile(r"[A-Za-z0-9_-]{1,80}").fullmatch
-_FIFO_NAME = re.compile(r"[A-Za-z0-9_-]{1,75}\.fifo").fullmatch
+_ACCOUNT: Final = re.compile(r"[0-9]{12}").fullmatch
+_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,80}").fullmatch
+_FIFO_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,75}\.fifo").fullmatch
 
 
 class Site(Fact, frozen=True):

@@ -5,6 +5,7 @@ only some of the message attributes, whose MD5 is then another one.
 """
 
 from collections.abc import Callable, Sequence
+from typing import Final
 
 import msgspec
 
@@ -20,21 +21,21 @@ from holdfast.protocol.extras import Extras
 from holdfast.protocol.json import encode
 from holdfast.protocol.messages import check_identifier, wrong_kind
 
-_SYSTEM = frozenset(
+_SYSTEM: Final = frozenset(
     "All SenderId SentTimestamp ApproximateReceiveCount ApproximateFirstReceiveTimestamp SequenceNumber "
     "MessageDeduplicationId MessageGroupId AWSTraceHeader DeadLetterQueueSourceArn Holdfast.DeadLetterCause "
     "Holdfast.FailureReason".split()
 )
-_CAUSE = "Holdfast.DeadLetterCause"  # an extension, so it is returned only when it is named
-_REASON = "Holdfast.FailureReason"  # another one
-_CAUSES = {
+_CAUSE: Final = "Holdfast.DeadLetterCause"  # an extension, so it is returned only when it is named
+_REASON: Final = "Holdfast.FailureReason"  # another one
+_CAUSES: Final = {
     Cause.RECEIVES: "MaxReceiveCount",
     Cause.TARGET_GONE: "TargetGone",
     Cause.LENGTH: "QueueFull",
     Cause.TIME_TO_LIVE: "TimeToLive",
 }
-_EVERYTHING = ("All", ".*", "*")
-_decode_attributes = msgspec.json.Decoder(Attributes).decode
+_EVERYTHING: Final = ("All", ".*", "*")
+_decode_attributes: Final = msgspec.json.Decoder(Attributes).decode
 
 
 class Handed(Value, frozen=True):
@@ -64,7 +65,7 @@ class Origin(Value, frozen=True):
     arn_of: Callable[[int], str]  # packed address of a dead-letter source -> its queue's ARN, or empty
 
 
-PLAIN = View()
+PLAIN: Final = View()
 
 
 def command(request: ReceiveMessage, lane: LaneId, config: LaneConfig) -> Receive:

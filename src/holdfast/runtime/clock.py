@@ -5,10 +5,11 @@ date, so it follows CLOCK_BOOTTIME (on systems without it, the monotonic clock).
 """
 
 import time
+from typing import Final
 
 from holdfast.core.types import Instant, WallMs
 
-_ELAPSING = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+_ELAPSING: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 def elapsed_us() -> int:

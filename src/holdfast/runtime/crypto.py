@@ -30,7 +30,7 @@ KEY_BYTES: Final = 32
 NONCE_BYTES: Final = 12
 FINGERPRINT_BYTES: Final = 16
 MAGIC: Final = b"HFKEY\0\0\1"
-_nonce = struct.Struct(">IQ").pack
+_nonce: Final = struct.Struct(">IQ").pack
 
 
 class KeyFileError(Exception):

@@ -14,7 +14,7 @@ from typing import Final
 
 VARIABLE: Final = "HOLDFAST_FAILPOINT"
 _NAME, _, _TIMES = os.environ.get(VARIABLE, "").partition(":")
-_visits = itertools.count(1)
+_visits: Final = itertools.count(1)
 
 
 def failpoint(name: str) -> None:

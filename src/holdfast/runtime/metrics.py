@@ -11,29 +11,30 @@ from bisect import bisect_left
 from collections.abc import Callable
 from operator import add
 from time import perf_counter
+from typing import Final
 
 from holdfast.core import usage
 from holdfast.core.limits import LATENCY_BUCKETS
 from holdfast.core.types import QueueName
 from holdfast.core.usage import Cell, Key, Refusal, Tally, Window
 
-BOUNDS_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 25.0)
+BOUNDS_S: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 25.0)
 
 # What a request does with messages, as far as it is counted: places in a queue's counts.
 SENT, RECEIVED, DELETED, EMPTY, SENT_BYTES = range(5)
-_WIDTH = 5
-NOTHING = (0,) * _WIDTH
-_PARTS = {
+_WIDTH: Final = 5
+NOTHING: Final = (0,) * _WIDTH
+_PARTS: Final = {
     "SendMessage": SENT,
     "SendMessageBatch": SENT,
     "ReceiveMessage": RECEIVED,
     "DeleteMessage": DELETED,
     "DeleteMessageBatch": DELETED,
 }
-WAITING_MAX = 100_000  # counts that nobody has taken, since the disk hangs; then they are put together
-UNKNOWN = "unknown"  # requests that were refused before it was known what they ask for
+WAITING_MAX: Final = 100_000  # counts that nobody has taken, since the disk hangs; then they are put together
+UNKNOWN: Final = "unknown"  # requests that were refused before it was known what they ask for
 
-now = perf_counter
+now: Final = perf_counter
 
 
 class Histogram:

@@ -14,7 +14,7 @@ Laws
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from holdfast.core.admission.bucket import Poured
 from holdfast.core.errors import HoldfastError, Overloaded, ServiceUnavailable
@@ -25,9 +25,9 @@ from holdfast.runtime import frames
 from holdfast.runtime.letter import Letter
 from holdfast.runtime.rpc import Backend, Call, Receiver
 
-PENDING_MAX = 100_000  # questions to one other process that wait for their answers, most of them long polls
-RECONNECT_S = 0.05
-BATCH = -1  # in place of a time to wait
+PENDING_MAX: Final = 100_000  # questions to one other process that wait for their answers, most of them long polls
+RECONNECT_S: Final = 0.05
+BATCH: Final = -1  # in place of a time to wait
 
 
 class Unreachable(ServiceUnavailable):

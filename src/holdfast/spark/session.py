@@ -51,6 +51,12 @@ SMALL: Final = {
     "spark.default.parallelism": "2",
 }
 TOLD_LINES: Final = 5  # of what Java said before it gave up
+# Of workers here: what a batch took goes back to the system after it. Arrow's own pools keep it, in every process.
+WORKERS: Final = {
+    "ARROW_DEFAULT_MEMORY_POOL": "system",
+    "MALLOC_MMAP_THRESHOLD_": str(4 << 20),
+    "MALLOC_TRIM_THRESHOLD_": str(16 << 20),
+}
 DRIVER_MEMORY: Final = "576m"  # tasks keep rows in Python, and what Spark aggregates it can put on disk
 SHUFFLE_PARTITIONS: Final = 8  # on one machine: 200 empty tasks take longer than the work of most runs
 
@@ -64,7 +70,8 @@ def session(*, master: str = "local[*]", remote: str = "", settings: Mapping[str
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     chosen = START | SETTINGS | dict(settings or {})
     if master.startswith("local"):
-        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        for name, value in (WORKERS | {"SPARK_LOCAL_IP": "127.0.0.1"}).items():
+            os.environ.setdefault(name, value)
         chosen = {
             "spark.sql.shuffle.partitions": str(SHUFFLE_PARTITIONS),
             "spark.driver.memory": DRIVER_MEMORY,

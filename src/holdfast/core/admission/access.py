@@ -4,33 +4,35 @@ Account and principal come from the verified key and from nowhere else. A reques
 which only a policy for everyone admits.
 """
 
+from typing import Final
+
 from holdfast.core.values import Value
 
-SERVICE = "sqs"
+SERVICE: Final = "sqs"
 
-_ACTIONS = (
+_ACTIONS: Final = (
     "AddPermission CancelMessageMoveTask ChangeMessageVisibility CreateQueue DeleteMessage DeleteQueue "
     "GetQueueAttributes GetQueueUrl ListDeadLetterSourceQueues ListMessageMoveTasks ListQueueTags ListQueues "
     "PurgeQueue ReceiveMessage RemovePermission SendMessage SetQueueAttributes StartMessageMoveTask TagQueue UntagQueue"
 ).split()
-_BATCHED = "ChangeMessageVisibility DeleteMessage SendMessage".split()
-_EXTENSIONS = "PeekMessages ReadLog CommitOffset AdminRead AdminChange".split()
+_BATCHED: Final = "ChangeMessageVisibility DeleteMessage SendMessage".split()
+_EXTENSIONS: Final = "PeekMessages ReadLog CommitOffset AdminRead AdminChange".split()
 
 # What AddPermission can grant. The rest belongs to the owner's account: no policy gives it to another one.
-GRANTABLE = frozenset(
+GRANTABLE: Final = frozenset(
     "ChangeMessageVisibility DeleteMessage GetQueueAttributes GetQueueUrl ListDeadLetterSourceQueues PurgeQueue "
     "ReceiveMessage SendMessage".split()
 )
 
 # Names as policies are matched: in lower case, with their service.
-BATCHES = {f"sqs:{each}batch".lower(): f"sqs:{each}".lower() for each in _BATCHED}  # a batch asks for its single action
-KNOWN = (
+BATCHES: Final = {f"sqs:{each}batch".lower(): f"sqs:{each}".lower() for each in _BATCHED}  # they ask for one alone
+KNOWN: Final = (
     *(f"sqs:{each}".lower() for each in _ACTIONS),
     *BATCHES,
     *(f"holdfast:{each}".lower() for each in _EXTENSIONS),
 )
-OWNER_ONLY = frozenset(f"sqs:{each}".lower() for each in _ACTIONS if each not in GRANTABLE)
-QUEUE_ACTIONS = tuple(_ACTIONS)
+OWNER_ONLY: Final = frozenset(f"sqs:{each}".lower() for each in _ACTIONS if each not in GRANTABLE)
+QUEUE_ACTIONS: Final = tuple(_ACTIONS)
 
 
 class Access(Value, frozen=True):

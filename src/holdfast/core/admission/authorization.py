@@ -15,6 +15,7 @@ Laws
 
 from collections.abc import Mapping
 from itertools import pairwise
+from typing import Final
 
 from holdfast.core import civil
 from holdfast.core.admission.canonical import parameters
@@ -22,14 +23,16 @@ from holdfast.core.admission.denials import IncompleteSignature, MissingAuthenti
 from holdfast.core.limits import PRESIGNED_MAX_S, SIGNATURE_SKEW_S
 from holdfast.core.values import Fact
 
-ALGORITHM = b"AWS4-HMAC-SHA256"
-TERMINATOR = b"aws4_request"
-PRESIGNED_MARK = b"X-Amz-Algorithm"
-PRESIGNED_SIGNATURE = b"X-Amz-Signature"
+ALGORITHM: Final = b"AWS4-HMAC-SHA256"
+TERMINATOR: Final = b"aws4_request"
+PRESIGNED_MARK: Final = b"X-Amz-Algorithm"
+PRESIGNED_SIGNATURE: Final = b"X-Amz-Signature"
 
-_FIELDS = (b"Credential", b"SignedHeaders", b"Signature")
-_REQUIRED = tuple(b"X-Amz-" + each for each in (b"Algorithm", b"Credential", b"Date", b"SignedHeaders", b"Signature"))
-_PARAMETERS = frozenset((*_REQUIRED, b"X-Amz-Expires", b"X-Amz-Security-Token"))
+_FIELDS: Final = (b"Credential", b"SignedHeaders", b"Signature")
+_REQUIRED: Final = tuple(
+    b"X-Amz-" + each for each in (b"Algorithm", b"Credential", b"Date", b"SignedHeaders", b"Signature")
+)
+_PARAMETERS: Final = frozenset((*_REQUIRED, b"X-Amz-Expires", b"X-Amz-Security-Token"))
 
 
 class Claim(Fact, frozen=True):

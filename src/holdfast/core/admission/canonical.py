@@ -11,9 +11,10 @@ Laws
 
 import binascii
 from collections.abc import Iterable
+from typing import Final
 
-_SAFE = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~"
-_ENCODED = tuple(bytes([each]) if each in _SAFE else b"%%%02X" % each for each in range(256))
+_SAFE: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~"
+_ENCODED: Final = tuple(bytes([each]) if each in _SAFE else b"%%%02X" % each for each in range(256))
 
 
 def canonical_path(path: bytes) -> bytes:

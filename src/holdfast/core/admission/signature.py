@@ -19,7 +19,7 @@ Time is seconds since 1970. A usual request costs three hashes: body, canonical 
 from collections.abc import Callable, Mapping
 from hashlib import sha256
 from hmac import compare_digest, digest
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from holdfast.core.admission.authorization import (
     ALGORITHM,
@@ -46,9 +46,9 @@ from holdfast.core.admission.denials import InvalidClientTokenId, SignatureDoesN
 from holdfast.core.limits import AUTHORIZATION_BYTES_MAX, AUTHORIZATIONS_MAX, SIGNING_KEYS_MAX
 from holdfast.core.values import Fact, Value
 
-_SIGNATURE_CHARS = 64
+_SIGNATURE_CHARS: Final = 64
 # Headers that clients send and nobody has to sign.
-_HARMLESS = frozenset(
+_HARMLESS: Final = frozenset(
     b"accept accept-encoding amz-sdk-invocation-id amz-sdk-request authorization connection content-length "
     b"content-type expect transfer-encoding user-agent x-amzn-query-mode x-amzn-trace-id".split()
 )

@@ -35,17 +35,17 @@ VERSION: Final = 2
 _PLAIN: Final = 1  # the version without compression, which is still read
 _LEVEL: Final = 1  # of zlib: the others take more time and save next to nothing
 DIGEST_BYTES: Final = 32
-_HEAD = struct.Struct("<8sIIQIIQQQ")
-_CRC = struct.Struct("<I")
-_ROW = struct.Struct("<QQ")
-_ENTRY = struct.Struct("<QQIQQIqqqIQ?II")
+_HEAD: Final = struct.Struct("<8sIIQIIQQQ")
+_CRC: Final = struct.Struct("<I")
+_ROW: Final = struct.Struct("<QQ")
+_ENTRY: Final = struct.Struct("<QQIQQIqqqIQ?II")
 _FIELDS: Final = 12  # of a header
-_BLOCK = struct.Struct("<" + "QQIQQIqqqIQ?8x" * INDEX_CHUNK)  # headers of entries, without their places
-_PLACE = struct.Struct("<II")
-_U64 = struct.Struct("<Q")
+_BLOCK: Final = struct.Struct("<" + "QQIQQIqqqIQ?8x" * INDEX_CHUNK)  # headers of entries, without their places
+_PLACE: Final = struct.Struct("<II")
+_U64: Final = struct.Struct("<Q")
 _AT: Final = 20  # where an entry has its `at`
 ENTRY_BYTES: Final = _ENTRY.size
-_EMPTY = memoryview(b"")
+_EMPTY: Final = memoryview(b"")
 HEAD_BYTES: Final = _HEAD.size + _CRC.size
 
 

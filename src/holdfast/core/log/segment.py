@@ -43,11 +43,11 @@ MAGIC: Final = b"HFSEGMNT"
 VERSION: Final = 1
 SECTOR: Final = FRAME_ALIGN
 STEM_CHARS: Final = 25  # epoch and first lsn in hexadecimal
-_HEADER = struct.Struct("<8sIIQQIqQ")
-_CRC = struct.Struct("<I")
-_HEAD = struct.Struct("<IIIIIQqQQ")
-_TAIL = struct.Struct("<IIIQqQQ")  # a frame's head after its crc
-_LENGTH = struct.Struct("<I")
+_HEADER: Final = struct.Struct("<8sIIQQIqQ")
+_CRC: Final = struct.Struct("<I")
+_HEAD: Final = struct.Struct("<IIIIIQqQQ")
+_TAIL: Final = struct.Struct("<IIIQqQQ")  # a frame's head after its crc
+_LENGTH: Final = struct.Struct("<I")
 HEAD_BYTES: Final = _HEAD.size
 _SEEN: Final = 8  # bytes before the part that the crc covers
 

@@ -8,13 +8,14 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Iterator
 from heapq import heappop, heappush
+from typing import Final
 
 from holdfast.core.limits import TIMER_STEP
 from holdfast.core.queue.wheel import NEVER, on_grid
 from holdfast.core.types import Header, Instant, Lsn, Seq
 
-_STRIDE = 8  # seq, lsn, epoch, at, group, size, time, deadline
-_MASK = (1 << 64) - 1
+_STRIDE: Final = 8  # seq, lsn, epoch, at, group, size, time, deadline
+_MASK: Final = (1 << 64) - 1
 
 
 class Maturing:

@@ -16,6 +16,7 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from heapq import heappop, heappush
+from typing import Final
 
 from holdfast.core.limits import IN_FLIGHT_MAX, LOAD_MAX, STRETCH_BITS, WINDOW_MAX
 from holdfast.core.queue.command import Need
@@ -24,9 +25,9 @@ from holdfast.core.queue.window import Window
 from holdfast.core.types import Header, Instant, LaneId, Lsn, Seq
 from holdfast.core.untouched import UNTOUCHED, own
 
-_NO_PLACES = array("Q")  # shared by all lanes without a backlog, replaced by the first message
-_NO_TIMES = array("q")
-COPIED = 1 << 63  # in a hint: what is found from there on are copies that compaction made, and no others
+_NO_PLACES: Final = array("Q")  # shared by all lanes without a backlog, replaced by the first message
+_NO_TIMES: Final = array("q")
+COPIED: Final = 1 << 63  # in a hint: what is found from there on are copies that compaction made, and no others
 
 
 class Backlog:

@@ -59,22 +59,22 @@ class Cipher(Protocol):
         ...
 
 
-_LENGTH = struct.Struct("<I")
-_SENT = struct.Struct("<BQQQIIIQ16s?")
-_WALL_FIELD = 7  # of _SENT
-_PLAIN = struct.Struct("<BQQIQ")  # a Sent whose other fields are empty
-_ARRIVED = struct.Struct("<BQQQIqqIQBIQQ16s")
+_LENGTH: Final = struct.Struct("<I")
+_SENT: Final = struct.Struct("<BQQQIIIQ16s?")
+_WALL_FIELD: Final = 7  # of _SENT
+_PLAIN: Final = struct.Struct("<BQQIQ")  # a Sent whose other fields are empty
+_ARRIVED: Final = struct.Struct("<BQQQIqqIQBIQQ16s")
 _HEADER: Final = struct.Struct("<QQIQQIqqqIQ?")
-_MOVED = struct.Struct("<BQBQ16s")
-_RECEIVED = struct.Struct("<BQqQ16sBHHI")
-_CHANGED = struct.Struct("<BQQq")
-_EXPIRED = struct.Struct("<BQB")
-_TRIMMED = struct.Struct("<BQQQIQ")
-_PAIR = struct.Struct("<BQQ")
-_LANE = struct.Struct("<BQ")
-_COUNTED = struct.Struct("<BQH")
-_INHERITED = struct.Struct("<BQQQ16s?I")
-_DEPARTED = struct.Struct("<BQBIQQB")
+_MOVED: Final = struct.Struct("<BQBQ16s")
+_RECEIVED: Final = struct.Struct("<BQqQ16sBHHI")
+_CHANGED: Final = struct.Struct("<BQQq")
+_EXPIRED: Final = struct.Struct("<BQB")
+_TRIMMED: Final = struct.Struct("<BQQQIQ")
+_PAIR: Final = struct.Struct("<BQQ")
+_LANE: Final = struct.Struct("<BQ")
+_COUNTED: Final = struct.Struct("<BQH")
+_INHERITED: Final = struct.Struct("<BQQQ16s?I")
+_DEPARTED: Final = struct.Struct("<BQBIQQB")
 _REPEAT, _FINAL = 1, 2
 _REQUESTED, _REQUEST_BYTES = 0x80, 16
 
@@ -82,14 +82,14 @@ SENT, ARRIVED, MOVED = 1, 2, 3
 RECEIVED, DELETED, CHANGED, EXPIRED, TRIMMED, PURGED, CONFIGURED, DROPPED = 4, 5, 6, 7, 8, 9, 10, 11
 DEPARTED, SETTLED, RETURNED, REFUSED, TASK_STARTED, TASK_ENDED = 12, 13, 14, 15, 16, 17
 FOUNDED, DRAINING, INHERITED, SEALED, OPENED = 18, 19, 20, 21, 22
-DELETED_SEVERAL = 23
-PLAIN = 24
+DELETED_SEVERAL: Final = 23
+PLAIN: Final = 24
 
 _fields: Final = msgspec.structs.astuple
-_pack_document = msgspec.msgpack.Encoder().encode
-_config = msgspec.msgpack.Decoder(LaneConfig).decode
-_started = msgspec.msgpack.Decoder(tuple[str, int, int, int, int, int]).decode
-_ended = msgspec.msgpack.Decoder(tuple[str, str]).decode
+_pack_document: Final = msgspec.msgpack.Encoder().encode
+_config: Final = msgspec.msgpack.Decoder(LaneConfig).decode
+_started: Final = msgspec.msgpack.Decoder(tuple[str, int, int, int, int, int]).decode
+_ended: Final = msgspec.msgpack.Decoder(tuple[str, str]).decode
 
 
 def encode(record: Record, epoch: Epoch, lsn: Lsn, *, cipher: Cipher) -> bytes:
@@ -182,7 +182,7 @@ def unpack_header(data: bytes | bytearray | memoryview, offset: int) -> Header:
     return Header(*_HEADER.unpack_from(data, offset))
 
 
-HEADER_BYTES = _HEADER.size
+HEADER_BYTES: Final = _HEADER.size
 
 
 def _with_request(clear: bytes, request: bytes) -> bytes:
@@ -343,7 +343,7 @@ def _pair(data: bytes | memoryview) -> Any:
     return _PAIR.unpack(data)[1:]
 
 
-_ENCODERS: dict[type, Callable[[Any], bytes]] = {
+_ENCODERS: Final[dict[type, Callable[[Any], bytes]]] = {
     Arrived: _encode_arrived,
     Moved: _encode_moved,
     Received: _encode_received,
@@ -367,7 +367,7 @@ _ENCODERS: dict[type, Callable[[Any], bytes]] = {
     Opened: lambda r: _PAIR.pack(OPENED, r.lane, pack_address(r.parent)),
 }
 
-_DECODERS: dict[int, Callable[[bytes | memoryview], Record]] = {
+_DECODERS: Final[dict[int, Callable[[bytes | memoryview], Record]]] = {
     ARRIVED: _decode_arrived,
     MOVED: _decode_moved,
     RECEIVED: _decode_received,

@@ -1,6 +1,6 @@
 """What a shard can be asked, and what it answers. Plain values; the rules are in shard, standard, fifo, redrive."""
 
-from typing import final
+from typing import Final, final
 
 import msgspec
 
@@ -336,9 +336,9 @@ Answer = (
     | Bequest
 )
 
-EMPTY_DELIVERY = Delivery(())
-NOTHING_VISIBLE = Watched(0)
-DONE = Done()
+EMPTY_DELIVERY: Final = Delivery(())
+NOTHING_VISIBLE: Final = Watched(0)
+DONE: Final = Done()
 
 
 @final

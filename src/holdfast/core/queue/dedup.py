@@ -10,18 +10,19 @@ import hashlib
 import struct
 from bisect import bisect_right
 from collections import deque
+from typing import Final
 
 from holdfast.core.limits import DEDUP_WINDOW
 from holdfast.core.types import Epoch, Group, Instant, Lsn, Seq, ShardId
 
-_ENTRY = struct.Struct("<qIQQ")
-_ROW = struct.Struct("<16sqIQQ")
-_BEQUEATHED = struct.Struct(
+_ENTRY: Final = struct.Struct("<qIQQ")
+_ROW: Final = struct.Struct("<16sqIQQ")
+_BEQUEATHED: Final = struct.Struct(
     "<16sqIQQI"
 )  # with the shard whose message it was; on its way its age is in place of the time
-BEQUEATHED_BYTES = _BEQUEATHED.size
-HERE = ShardId(0)
-NO_GROUP = Group(0)
+BEQUEATHED_BYTES: Final = _BEQUEATHED.size
+HERE: Final = ShardId(0)
+NO_GROUP: Final = Group(0)
 
 
 def group_of(name: str) -> Group:

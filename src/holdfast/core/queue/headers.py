@@ -1,11 +1,13 @@
 """From the record of a message to what the core keeps of it, and back to a second copy."""
 
+from typing import Final
+
 import msgspec
 
 from holdfast.core.queue.record import NO_DIGEST, Arrived, Message, Moved, Sent
 from holdfast.core.types import Cause, Epoch, Header, Instant, Lsn
 
-_NO_DEADLINE = Instant(0)
+_NO_DEADLINE: Final = Instant(0)
 
 
 def copy_of(header: Header, message: Message) -> Moved:

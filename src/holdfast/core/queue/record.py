@@ -3,6 +3,8 @@
 A `request` is the id of the request that made the record, 16 bytes, or empty (requests.py).
 """
 
+from typing import Final
+
 import msgspec
 
 from holdfast.core.types import (
@@ -18,7 +20,7 @@ from holdfast.core.types import (
     WallMs,
 )
 
-NO_DIGEST = bytes(16)
+NO_DIGEST: Final = bytes(16)
 
 
 class Sent(msgspec.Struct, frozen=True, gc=False):

@@ -1,6 +1,7 @@
 """Move tasks, arrivals from other lanes, the answers to departures, and compaction's second copies."""
 
 from collections.abc import Callable
+from typing import Final
 
 from holdfast.core.errors import InvalidParameterValue, ResourceNotFoundException, ServiceUnavailable
 from holdfast.core.limits import TICK_WORK
@@ -27,9 +28,9 @@ from holdfast.core.queue.standard import Candidate
 from holdfast.core.queue.task import CANCELLED, CANCELLING, COMPLETED, FAILED, RUNNING, Task, owner_of
 from holdfast.core.types import Address, Cause, Group, Header, LaneId, Seq, ShardId, unpack_address
 
-NO_TASK = "Task does not exist."
-GONE = "AWS.SimpleQueueService.NonExistentQueue"
-NO_ORIGIN = "CouldNotDetermineMessageSource"
+NO_TASK: Final = "Task does not exist."
+GONE: Final = "AWS.SimpleQueueService.NonExistentQueue"
+NO_ORIGIN: Final = "CouldNotDetermineMessageSource"
 
 
 def decide_start(lane: Lane, command: StartMove, moment: Moment) -> tuple[tuple[Record, ...], MoveStatus]:

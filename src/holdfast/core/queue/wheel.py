@@ -1,12 +1,12 @@
 """Timers of one lane, on a grid of TIMER_STEP: added, cancelled and fired in constant time, never scanned."""
 
 from heapq import heappop, heappush
-from typing import Any
+from typing import Any, Final
 
 from holdfast.core.limits import TIMER_STEP
 from holdfast.core.types import Instant, Seq
 
-NEVER = Instant(1 << 62)
+NEVER: Final = Instant(1 << 62)
 
 
 def on_grid(instant: int) -> Instant:
