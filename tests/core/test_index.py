@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.log.index import (
+from holdfast.core.log.index import SegmentIndex
+from holdfast.core.log.index_file import (
     DIGEST_BYTES,
     HEAD_BYTES,
     IndexHead,
-    SegmentIndex,
     decode_index,
     decode_index_head,
     encode_index,
@@ -148,7 +148,7 @@ def test_an_index_from_a_file_does_not_grow() -> None:
 
 def test_an_index_of_version_1_is_read() -> None:
     index = filled([(1, 10, 0), (2, 11, 0)])
-    entries = b"".join(index._lanes.values())
+    entries = b"".join(index.entries.values())
     start = encode_index(index, HEAD)
     table = start[HEAD_BYTES : HEAD_BYTES + 32]
     length = HEAD_BYTES + len(table) + len(entries) + DIGEST_BYTES

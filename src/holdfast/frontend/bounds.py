@@ -23,9 +23,20 @@ BODY_BYTES_PER_S_MIN: Final = 8192  # 64 kbit/s
 IDLE_TIMEOUT_S: Final = 300  # clients keep their connections for some minutes
 UNREAD_TIMEOUT_S: Final = 20  # a client that does not read its answer for so long is cut
 LINGER_TIMEOUT_S: Final = 3  # after a refusal: so long unread bytes are thrown away, else they would destroy the answer
+# What a connection is at, and how long it may take for it.
+IDLE: Final = 0
+HEAD: Final = 1
+BODY: Final = 2
+LINGER: Final = 3
+_TIMEOUT_S: Final = (IDLE_TIMEOUT_S, HEAD_TIMEOUT_S, BODY_GRACE_S, LINGER_TIMEOUT_S)
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 _LOOPBACK: Final = (ipaddress.ip_network("127.0.0.0/8"), ipaddress.ip_network("::1/128"))
+
+
+def patience_s(phase: int, received: int) -> int:
+    """How long a connection may be at this, when so many bytes of a body have come."""
+    return _TIMEOUT_S[phase] + received // BODY_BYTES_PER_S_MIN
 
 
 class Crowd:

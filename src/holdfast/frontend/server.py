@@ -16,19 +16,14 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from email.utils import formatdate
-from typing import Any, Final, cast
+from typing import Any, cast
 
 import httptools
 
 from holdfast.frontend import bounds, head, refusals
-from holdfast.frontend.bounds import BODY_BYTES_MAX, HEAD_BYTES_MAX, HEADERS_MAX, Crowd
+from holdfast.frontend.bounds import Crowd
 from holdfast.frontend.exchange import Exchange, Heads
 
-_IDLE: Final = 0
-_HEAD: Final = 1
-_BODY: Final = 2
-_LINGER: Final = 3
-_TIMEOUT_S: Final = (bounds.IDLE_TIMEOUT_S, bounds.HEAD_TIMEOUT_S, bounds.BODY_GRACE_S, bounds.LINGER_TIMEOUT_S)
 Serve = Callable[[Exchange], None]
 
 
@@ -101,7 +96,7 @@ class Connection:  # an asyncio.Protocol by what it does; that base would keep m
         self._peer = ""
         self.heads = server.heads
         # the request being read
-        self._phase = _IDLE
+        self._phase = bounds.IDLE
         self._since = server.second
         self._target = b""
         self._pairs: list[tuple[bytes, bytes]] = []
@@ -154,9 +149,9 @@ class Connection:  # an asyncio.Protocol by what it does; that base would keep m
         self._server.note_closed()
 
     def data_received(self, data: bytes) -> None:
-        if self._is_closing or self._refusal is not None:
+        if self._is_deaf():
             return
-        if len(data) > HEAD_BYTES_MAX:
+        if len(data) > bounds.HEAD_BYTES_MAX:
             self._is_split = True  # so that the head is measured
         try:
             self._parser.feed_data(data)
@@ -164,21 +159,24 @@ class Connection:  # an asyncio.Protocol by what it does; that base would keep m
             pass  # refused when its head was complete
         except httptools.HttpParserError as problem:
             self._refuse((400, f"The request is not HTTP/1.1: {problem}"))
-        if self._phase == _HEAD:
+        if self._phase == bounds.HEAD:
             self._split_head(len(data))
-        elif self._phase == _BODY:
+        elif self._phase == bounds.BODY:
             self._split_body(len(data))
         if self._refusal is not None:
             self._queue_refusal()
         if self._queue:
             self._advance()
 
+    def _is_deaf(self) -> bool:
+        return self._is_closing or self._refusal is not None
+
     def _split_head(self, length: int) -> None:
         """A head that is not complete yet. Its first piece may be the end of a long read, so it is not counted."""
         if self._is_split:
             self._head_bytes += length
         self._is_split = True
-        if self._head_bytes > HEAD_BYTES_MAX:
+        if self._head_bytes > bounds.HEAD_BYTES_MAX:
             self._refuse(refusals.LONG_HEAD)
 
     def _split_body(self, length: int) -> None:
@@ -206,8 +204,8 @@ class Connection:  # an asyncio.Protocol by what it does; that base would keep m
         if self._is_clogged:
             if waited > bounds.UNREAD_TIMEOUT_S:
                 self.abort()
-        elif self._current is None and waited > _TIMEOUT_S[self._phase] + self._received // bounds.BODY_BYTES_PER_S_MIN:
-            if self._phase in (_IDLE, _LINGER):
+        elif self._current is None and waited > bounds.patience_s(self._phase, self._received):
+            if self._phase in (bounds.IDLE, bounds.LINGER):
                 self.abort()
             else:
                 self._refuse(refusals.LATE)
@@ -217,7 +215,7 @@ class Connection:  # an asyncio.Protocol by what it does; that base would keep m
     def drain(self) -> None:
         if self._current is not None:
             self._current.is_last = True
-        elif self._phase in (_IDLE, _LINGER):
+        elif self._phase in (bounds.IDLE, bounds.LINGER):
             self._close()
 
     def abort(self) -> None:
@@ -232,24 +230,24 @@ class Connection:  # an asyncio.Protocol by what it does; that base would keep m
 
     def on_url(self, url: bytes) -> None:
         """The first sign of a request. A target may come in pieces."""
-        if self._phase != _HEAD:
-            self._phase = _HEAD
+        if self._phase != bounds.HEAD:
+            self._phase = bounds.HEAD
             self._since = self._server.second
         self._target += url
-        if len(self._target) > HEAD_BYTES_MAX:
+        if len(self._target) > bounds.HEAD_BYTES_MAX:
             self._refuse(refusals.LONG_HEAD)
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self._pairs.append((name, value))
 
     def on_headers_complete(self) -> None:
-        self._phase = _BODY
+        self._phase = bounds.BODY
         pairs, self._pairs = self._pairs, []
         self._headers = headers = {name.lower(): value for name, value in pairs}
-        if len(headers) != len(pairs) or len(pairs) > HEADERS_MAX or self._is_split:
+        if len(headers) != len(pairs) or len(pairs) > bounds.HEADERS_MAX or self._is_split:
             self._check_head(pairs)
         length = headers.get(b"content-length", b"")
-        if len(length) > 6 and int(length) > BODY_BYTES_MAX:
+        if len(length) > 6 and int(length) > bounds.BODY_BYTES_MAX:
             self._refuse(refusals.LONG_BODY)
         if not self._target.startswith(b"/"):
             self._read_url()
@@ -296,7 +294,7 @@ class Connection:  # an asyncio.Protocol by what it does; that base would keep m
         self._body_more += body
         if not self._server.crowd.hold(len(body)):
             self._refuse(refusals.FULL)
-        if len(self._body_more) > BODY_BYTES_MAX:
+        if len(self._body_more) > bounds.BODY_BYTES_MAX:
             self._refuse(refusals.LONG_BODY)
 
     def _forget_body(self) -> None:
@@ -317,7 +315,7 @@ class Connection:  # an asyncio.Protocol by what it does; that base would keep m
             self._refuse(refusals.VERSION)  # which others would keep no connection for
             return
         self._queue.append(Exchange(self, method, self._target, self._headers, body, is_last=is_last))
-        self._phase = _IDLE
+        self._phase = bounds.IDLE
         self._target = self._body = b""
         self._received = 0
         if self._body_more is not None:
@@ -393,7 +391,7 @@ class Connection:  # an asyncio.Protocol by what it does; that base would keep m
         if self._refusal is None:
             self._close()
             return
-        self._phase = _LINGER
+        self._phase = bounds.LINGER
         if self._transport.can_write_eof():  # not on TLS
             self._transport.write_eof()
         if self._is_paused:

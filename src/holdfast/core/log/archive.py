@@ -13,7 +13,8 @@ from collections.abc import Mapping, Sequence
 
 from holdfast.core.errors import CorruptLog
 from holdfast.core.log.files import Work, replace
-from holdfast.core.log.index import IndexHead, SegmentIndex, encode_index
+from holdfast.core.log.index import SegmentIndex
+from holdfast.core.log.index_file import IndexHead, encode_index
 from holdfast.core.log.segment import index_path, segment_path
 from holdfast.core.log.segment_files import Segment
 from holdfast.core.queue.codec import Cipher

@@ -16,7 +16,7 @@ import msgspec
 
 from holdfast.core.errors import CorruptLog
 from holdfast.core.log.files import List, Read, Size, Work
-from holdfast.core.log.index import decode_index
+from holdfast.core.log.index_file import decode_index
 from holdfast.core.log.promise import PROMISE, decode_promise
 from holdfast.core.log.segment import index_path, judge, key_path, segment_path, split_records
 from holdfast.core.log.segment_files import Position, Segment, SegmentReader, list_segments, read_index_head

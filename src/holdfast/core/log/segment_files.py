@@ -12,8 +12,9 @@ import msgspec
 from holdfast.core.errors import CorruptLog
 from holdfast.core.limits import READ_BYTES
 from holdfast.core.log.files import Create, List, Read, Size, Sync, SyncDir, Unlink, Work, replace
-from holdfast.core.log.index import HEAD_BYTES as INDEX_HEAD_BYTES
-from holdfast.core.log.index import IndexHead, SegmentIndex, decode_index, decode_index_head
+from holdfast.core.log.index import SegmentIndex
+from holdfast.core.log.index_file import HEAD_BYTES as INDEX_HEAD_BYTES
+from holdfast.core.log.index_file import IndexHead, decode_index, decode_index_head
 from holdfast.core.log.segment import (
     SECTOR,
     Damaged,
