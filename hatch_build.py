@@ -3,7 +3,9 @@
 The source is the same in both, and so is what it does: a compiled module is only faster. What mypyc cannot do decides
 which modules are left out: it drops the keywords of a class (core/values.py), so modules whose structs are decoded, or
 whose errors carry a status, stay as they are; and it does not run the `finally` of a generator that is dropped, on
-which core/queue/standard.py and core/queue/fifo.py rely. tests/test_compiled.py holds the list to these rules.
+which core/queue/standard.py and core/queue/fifo.py rely. Nor does compiled code let other threads in before it is done:
+what takes long in a thread stays interpreted (core/log/index_file.py). tests/test_compiled.py holds the list to these
+rules.
 """
 
 import atexit

@@ -51,6 +51,12 @@ def test_no_generator_has_a_finally(module: str) -> None:
         assert not is_generator or not any(isinstance(each, ast.Try) and each.finalbody for each in parts), node.name
 
 
+def test_what_takes_long_in_a_thread_is_not_compiled() -> None:
+    """Compiled code keeps the interpreter's lock until it is done: the loop would stand still for as long."""
+    assert SOURCE.joinpath("holdfast/core/log/index_file.py").exists()
+    assert "holdfast/core/log/index_file.py" not in modules()
+
+
 def test_a_compiled_class_has_no_subclass_that_is_not() -> None:
     compiled = {node.name: module for module, tree in PARSED.items() for node in classes(tree)}
     for path in sorted(SOURCE.rglob("*.py")):
