@@ -12,7 +12,7 @@ from holdfast.backend.host import Host
 from holdfast.core.coordination.catalogue import QueueRow
 from holdfast.core.errors import QueueDoesNotExist
 from holdfast.core.queue.command import Count, Drop
-from holdfast.core.types import QueueName, ShardId
+from holdfast.core.types import QueueName, ShardId, WallMs
 from holdfast.frontend.changes import Changes
 from holdfast.frontend.follow import Follow
 from holdfast.frontend.keyring import Keyring
@@ -47,7 +47,7 @@ def wired(root: Path) -> tuple[Host, Changes]:
 
 async def make(changes: Changes) -> QueueRow:
     lane = changes.catalogue.new_lane(SHARD)
-    row = QueueRow(NAME, lane, SHARD, {}, {}, 1, 1)
+    row = QueueRow(NAME, lane, SHARD, {}, {}, WallMs(1), WallMs(1))
     await changes.configure(row, is_known=False)
     await changes.write(lambda: changes.catalogue.add(row))
     return row
