@@ -164,6 +164,19 @@ def page(tables: Tables) -> str:
     return render.page(tables, made_at=NEXT, run_id="run-1", version="9.9", notes=["Rates: mine."])
 
 
+def test_a_page_for_an_account_has_nothing_of_the_others() -> None:
+    own = TABLES.only("B")
+    assert own.accounts() == ["B"]
+    assert {row["account"] for name, rows in own.rows.items() for row in rows if name != "focus_cost"} == {"B"}
+    assert [name for name, rows in own.rows.items() if rows and name in ("hot_queues", "quality_checks")] == []
+    written = render.page(own, made_at=NEXT, run_id="run-1", version="9.9", account="B")
+    assert "Holdfast ledger, account B" in written
+    assert "The ledger itself" not in written
+    assert "Busiest queues" not in written
+    assert ">A<" not in written
+    assert ">A<" in page(TABLES)
+
+
 def test_hours_that_may_still_grow_are_named_at_the_top() -> None:
     assert "still open" not in page(TABLES)
     written = render.page(TABLES, made_at=NEXT, run_id="run-1", version="9.9", still_open=[at(22), at(23)])

@@ -83,6 +83,9 @@ def report(
     *,
     day: Annotated[str, typer.Option(metavar="YYYY-MM-DD", help="The first day. None: the newest with a report.")] = "",
     days: Annotated[int, typer.Option(min=1, max=366, help="How many days.")] = 1,
+    account: Annotated[
+        str, typer.Option(metavar="DIGITS", help="Only what this account may see: its queues, costs and actions.")
+    ] = "",
     out: Out = None,
     at: Places,
 ) -> None:
@@ -91,7 +94,8 @@ def report(
     Example: holdfast pipeline report --day 2026-11-15 --out ./report
     """
     with toolbox.explained():
-        print(toolbox.workshop().write_report(at, day=_day(day) if day else None, days=days, out=out))
+        first = _day(day) if day else None
+        print(toolbox.workshop().write_report(at, day=first, days=days, account=account, out=out))
 
 
 @toolbox.placed_ledger

@@ -153,8 +153,10 @@ def write_focus(path: Path, rows: list[dict[str, Any]]) -> None:
     path.write_text(render.table_csv(rows), encoding="utf-8")
 
 
-def write_report(at: Places, *, day: datetime.datetime | None = None, days: int = 1, out: Path | None = None) -> Path:
-    """The page's path. Without a day: the newest one that has a report."""
+def write_report(
+    at: Places, *, day: datetime.datetime | None = None, days: int = 1, account: str = "", out: Path | None = None
+) -> Path:
+    """The page's path. Without a day: the newest one that has a report. With an account: what that one may see."""
     store = TableStore(at.ledger)
     since = day or page_tables.newest_day(store)
     if since is None:
@@ -163,6 +165,10 @@ def write_report(at: Places, *, day: datetime.datetime | None = None, days: int 
     _require_known(store, since, until)
     found = page_tables.load(store, since=since, until=until)
     runs = sorted(found.of("pipeline_runs"), key=lambda row: row["ended"])
+    if account and account not in found.accounts():
+        known = ", ".join(found.accounts()) or "no account"
+        raise Mistake(f"the ledger has nothing of account {account} on these days: it has {known}")
+    found = found.only(account) if account else found
     page = render.page(
         found,
         made_at=datetime.datetime.now(datetime.UTC),
@@ -170,8 +176,9 @@ def write_report(at: Places, *, day: datetime.datetime | None = None, days: int 
         version=holdfast.__version__,
         still_open=page_tables.open_hours(store, since=since, until=until),
         notes=render.price_notes(found),
+        account=account,
     )
-    target = out or at.ledger / "reports" / f"{since:%Y-%m-%d}"
+    target = out or at.ledger / "reports" / (f"{since:%Y-%m-%d}" + (f"-{account}" if account else ""))
     target.mkdir(parents=True, exist_ok=True)
     for name, text in ((render.PAGE, page), *render.files(found)):
         folder.write_whole(target / name, text.rstrip("\n"))

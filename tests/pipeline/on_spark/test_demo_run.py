@@ -99,6 +99,22 @@ def test_a_day_of_which_nothing_is_known_gets_no_page_that_says_all_is_well(data
     assert not (tmp_path / "page").exists()
 
 
+def test_a_customers_page_and_files_have_its_own_rows_alone(data: Path, tmp_path: Path) -> None:
+    done = pipeline("report", "--data", str(data), "--account", "420000000002", "--out", str(tmp_path))
+    assert done.code == 0
+    for path in tmp_path.iterdir():
+        assert not {each for each in scenario.NAMES if each in path.read_text()} - {"420000000002"}, path.name
+    with open(tmp_path / "focus_cost.csv", encoding="utf-8") as file:
+        assert {row["BillingAccountId"] for row in csv.DictReader(file)} == {"420000000002"}
+    assert not (tmp_path / "quality_checks.csv").exists()
+    refused = pipeline("report", "--data", str(data), "--account", "999999999999", "--out", str(tmp_path / "none"))
+    assert (refused.code, refused.out) == (2, "")
+    assert (
+        "the ledger has nothing of account 999999999999 on these days: it has 410000000001, 420000000002"
+        in refused.told
+    )
+
+
 def test_the_outage_is_an_alert(data: Path) -> None:
     rows = pipeline("show", "report.alerts", "--data", str(data), "--json").value
     burning = [row for row in rows if row["kind"] == "error_budget"]

@@ -16,6 +16,9 @@ OTHERS = "others"
 SERIES_MAX = 5  # with OTHERS as many as there are colours
 
 
+COMPARED = frozenset({"hot_queues"})  # tables whose rows have shares of all calls
+
+
 class Tables(NamedTuple):
     """Rows of the report tables, and the time they are about."""
 
@@ -25,6 +28,19 @@ class Tables(NamedTuple):
 
     def of(self, name: str) -> Sequence[Row]:
         return self.rows.get(name, ())
+
+    def accounts(self) -> list[str]:
+        """That there is anything of."""
+        return sorted({str(_account(row)) for rows in self.rows.values() for row in rows if _account(row)})
+
+    def only(self, account: str) -> "Tables":
+        """What this account may see: its own rows, and none that say how much the others do."""
+        own = {
+            name: [row for row in rows if _account(row) == account]
+            for name, rows in self.rows.items()
+            if name not in COMPARED
+        }
+        return Tables(self.since, self.until, own)
 
     def with_names(self) -> "Tables":
         """Accounts by the names that bills know, where they have one. Not in costs, which have both."""
@@ -42,6 +58,11 @@ class Tables(NamedTuple):
             calls[row["account"]] = calls.get(row["account"], 0) + row["requests"]
         largest = sorted(calls, key=lambda account: (-calls[account], account))
         return {account: place for place, account in enumerate(largest[:SERIES_MAX])}
+
+
+def _account(row: Row) -> object:
+    """None: it is of nobody, but of the ledger."""
+    return row.get("account", row.get("BillingAccountId"))
 
 
 def _named(row: Row, names: Mapping[str, str]) -> Row:

@@ -139,7 +139,8 @@ def _dead_letters(tables: Tables) -> Figure:
     )
 
 
-def capacity(tables: Tables) -> Section:
+def capacity(tables: Tables, *, is_compared: bool = True) -> Section:
+    """`is_compared`: with the shares that queues have of all calls."""
     rows = [
         row for row in tables.of(FORECAST) if row["status"] != "RIGHT_SIZED" or row["measure"] != "messages in flight"
     ]
@@ -152,7 +153,8 @@ def capacity(tables: Tables) -> Section:
     )
     if noisy:
         lead += f" More than half of all calls of an hour were for one queue: {', '.join(noisy)}."
-    return Section("capacity", "Capacity", lead, [], [_forecast(rows), _hot(tables.of(HOT))])
+    grids = [_forecast(rows), *([_hot(tables.of(HOT))] if is_compared else [])]
+    return Section("capacity", "Capacity", lead, [], grids)
 
 
 def _forecast(rows: Sequence[Row]) -> Grid:

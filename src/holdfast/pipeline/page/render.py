@@ -29,8 +29,9 @@ def page(
     version: str,
     still_open: Sequence[datetime.datetime] = (),
     notes: Sequence[str] = (),
+    account: str = "",
 ) -> str:
-    """`still_open`: hours that a node may still add to."""
+    """`still_open`: hours that a node may still add to. `account`: the page is for it; `exact` has only its rows."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(FOLDER),
         autoescape=True,
@@ -39,20 +40,23 @@ def page(
         undefined=jinja2.StrictUndefined,
     )
     tables = exact.with_names()
-    tiles = [*health.tiles(tables), bill.tile(tables), queues.tile(tables), record.tile(tables)]
+    tiles = [*health.tiles(tables), bill.tile(tables), queues.tile(tables)]
     sections = [
         health.section(tables),
         bill.section(tables),
         queues.flow(tables),
         queues.causes(tables),
-        queues.capacity(tables),
+        queues.capacity(tables, is_compared=not account),
         record.audit(tables),
-        record.checks(tables),
     ]
+    if not account:
+        tiles.append(record.tile(tables))
+        sections.append(record.checks(tables))
     written: str = environment.get_template("report.html.j2").render(
         style=(FOLDER / "report.css").read_text(encoding="utf-8"),
         since=tables.since,
         until=tables.until,
+        account=account,
         made_at=made_at,
         still_open=still_open,
         run_id=run_id,
