@@ -21,7 +21,7 @@ from tests.sim.disk import Change, File
 _LENGTHS = struct.Struct("<II")
 UNWATCHED = (".db", ".db-wal", ".db-shm", "lock", "endpoint", "endpoint.tmp")  # ends of names
 
-Flying = dict[int, bytes]  # sector -> what a sync under way is writing there
+Flying = tuple[int, dict[int, bytes]]  # what a sync under way is writing: the length, and sector -> bytes
 
 
 class Platter:
@@ -88,11 +88,12 @@ class Platter:
         elif inode in self._files:
             file = self._files[inode]
             flying = {sector: bytes(file.cache[sector * 512 : sector * 512 + 512]) for sector in file.dirty}
-            self._syncs[tuple(which)] = (file, flying)
+            self._syncs[tuple(which)] = (file, (len(file.cache), flying))
 
     def _synced(self, which: list[int]) -> None:
         match self._syncs.pop(tuple(which), None):
-            case (File() as file, flying):
+            case (File() as file, (length, flying)):
+                del file.solid[length:]  # a file that was cut off stays so
                 for sector, data in flying.items():
                     _keep(file, sector, data)
                     if file.cache[sector * 512 : sector * 512 + 512] == data:

@@ -1,5 +1,7 @@
 """Power cuts of a real server under load: nothing that was acknowledged is lost. `make cuts` has more of them."""
 
+import json
+import struct
 from pathlib import Path
 from random import Random
 
@@ -41,3 +43,28 @@ def test_a_platter_without_notes_is_the_folder_as_it_was(tmp_path: Path) -> None
     platter = Platter(root)
     assert platter.cut(Random(1)) == 0
     assert (root / "keys" / "a").read_bytes() == b"content"
+
+
+def noted(head: list[object], data: bytes) -> bytes:
+    """As the layer writes it."""
+    text = json.dumps(head).encode()
+    return struct.pack("<II", len(text), len(data)) + text + data
+
+
+def test_a_file_that_was_cut_off_and_synced_keeps_nothing_of_what_was_there(tmp_path: Path) -> None:
+    """As the rest of a file that a killed process had begun, which the next one begins anew, and shorter."""
+    root, journal = tmp_path / "data", tmp_path / "journal"
+    root.mkdir()
+    begun = root / "a.tmp"
+    begun.write_bytes(b"longer")
+    platter, inode = Platter(root), begun.stat().st_ino
+    notes: list[tuple[list[object], bytes]] = [
+        (["truncate", inode, 0], b""),
+        (["write", inode, 0, 0], b"short"),
+        (["syncing", inode, str(begun), [1, 1]], b""),
+        (["synced", [1, 1]], b""),
+    ]
+    journal.write_bytes(b"".join(noted(*each) for each in notes))
+    assert platter.replay(journal) == len(notes)
+    platter.cut(Random(1))
+    assert begun.read_bytes() == b"short"
