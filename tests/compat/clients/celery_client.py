@@ -20,7 +20,8 @@ RESULT_S = 25
 
 @contextlib.contextmanager
 def worker(name: str) -> Iterator[subprocess.Popen[bytes]]:
-    """Ends as operators end it: SIGTERM, so that it finishes what it does."""
+    """Ends as operators end it: SIGTERM, so that it finishes what it does. Of one process: two would run neighbours of a
+    FIFO queue side by side, in any order."""
     command = [
         sys.executable,
         "-m",
@@ -33,7 +34,7 @@ def worker(name: str) -> Iterator[subprocess.Popen[bytes]]:
         "-Q",
         "celery,ordered.fifo",
     ]
-    options = ["--pool", "prefork", "-c", "2", "--loglevel", "INFO", "--without-gossip", "--without-mingle"]
+    options = ["--pool", "prefork", "-c", "1", "--loglevel", "INFO", "--without-gossip", "--without-mingle"]
     with (FOLDER / f"{name}.log").open("wb") as log:
         process = subprocess.Popen([*command, *options], stdout=log, stderr=log, start_new_session=True)
     try:
