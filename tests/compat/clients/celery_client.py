@@ -20,8 +20,8 @@ RESULT_S = 25
 
 @contextlib.contextmanager
 def worker(name: str) -> Iterator[subprocess.Popen[bytes]]:
-    """Ends as operators end it: SIGTERM, so that it finishes what it does. Of one process: two would run neighbours of a
-    FIFO queue side by side, in any order."""
+    """Ends as operators end it: SIGTERM, so that it finishes what it does. Of one process: two would run neighbours of
+    a FIFO queue side by side, in any order."""
     command = [
         sys.executable,
         "-m",
