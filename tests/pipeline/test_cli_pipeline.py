@@ -110,6 +110,7 @@ def test_what_is_done_to_a_ledger_is_told_as_json(tmp_path: Path) -> None:
         (("once", "--rates", "/none.toml"), "no rates at /none.toml"),
         (("bill",), "has no costs yet. Make them: holdfast pipeline once"),
         (("report",), "has no reports yet. Make them: holdfast pipeline once"),
+        (("report", "--day", "2026-11-15"), "has no reports yet. Make them: holdfast pipeline once"),
         (("report", "--day", "15.11.2026"), "is no day. Write it as 2026-11-15."),
         (("bill", "--month", "November"), "is no month. Write it as 2026-11."),
         (("show", "report.bills"), "there is no table report.bills"),

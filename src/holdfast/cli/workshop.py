@@ -158,9 +158,10 @@ def write_report(
 ) -> Path:
     """The page's path. Without a day: the newest one that has a report. With an account: what that one may see."""
     store = TableStore(at.ledger)
-    since = day or page_tables.newest_day(store)
-    if since is None:
+    newest = page_tables.newest_day(store)
+    if newest is None:
         raise Mistake(f"{at.ledger} has no reports yet. Make them: holdfast pipeline once")
+    since = day or newest
     until = since + datetime.timedelta(days=days)
     _require_known(store, since, until)
     found = page_tables.load(store, since=since, until=until)
@@ -188,7 +189,7 @@ def write_report(
 def _require_known(store: TableStore, since: datetime.datetime, until: datetime.datetime) -> None:
     """A page on time that the ledger has nothing of would say that all was well."""
     known = page_tables.known_days(store)
-    if known and not (since <= known[-1] and known[0] < until):
+    if not (since <= known[-1] and known[0] < until):
         span = f"{known[0]:%Y-%m-%d} to {known[-1]:%Y-%m-%d}"
         raise Mistake(f"the ledger has nothing of {since:%Y-%m-%d}: it knows {span}. Name one of these days with --day")
 

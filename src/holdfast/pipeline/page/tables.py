@@ -28,7 +28,7 @@ def newest_day(store: TableStore) -> datetime.datetime | None:
 
 
 def known_days(store: TableStore) -> list[datetime.datetime]:
-    """Those of which anything at all was handed over: what is not among them is unknown, not idle."""
+    """Those of which anything was handed over. Between them a day may be idle; before and after, nothing is known."""
     days = {
         hour - hour % DAY_US
         for table in tables.LEDGERS.values()
