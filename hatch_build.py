@@ -5,7 +5,7 @@ which modules are left out: it drops the keywords of a class (core/values.py), s
 whose errors carry a status, stay as they are; and it does not run the `finally` of a generator that is dropped, on
 which core/queue/standard.py and core/queue/fifo.py rely. Nor does compiled code let other threads in before it is done:
 what takes long in a thread stays interpreted (core/log/index_file.py). tests/test_compiled.py holds the list to these
-rules.
+rules. What compiled code looks up by name it remembers: scripts/slots.h.
 """
 
 import atexit
@@ -23,7 +23,7 @@ COMPILED = {
     "core": "civil limits usage",
     "core/queue": "aside backlog codec dedup departures handle handout headers lane moment poll receipt receive "
     "redrive replicated send shard upkeep wheel window",
-    "core/log": "archive index journal primary segment",
+    "core/log": "archive index journal primary room segment",
     "core/replication": "replica_log",
     "core/admission": "access authorization canonical signature wildcard",
     "protocol": "batches content decoding digests json messages names receives",
@@ -37,13 +37,12 @@ import sys
 from mypyc.build import mypycify
 from setuptools import setup
 
-setup(
-    name="holdfast-compiled",
-    packages=[],
-    script_args=["build_ext", "--inplace"],
-    ext_modules=mypycify(sys.argv[1:], opt_level="2", debug_level="0", group_name="holdfast"),
-)
+extensions = mypycify(sys.argv[2:], opt_level="2", debug_level="0", group_name="holdfast")
+for extension in extensions:
+    extension.extra_compile_args += ["-include", sys.argv[1]]
+setup(name="holdfast-compiled", packages=[], script_args=["build_ext", "--inplace"], ext_modules=extensions)
 """
+SLOTS = Path(__file__).parent / "scripts" / "slots.h"
 
 
 def modules() -> list[str]:
@@ -55,7 +54,7 @@ def compile_into(folder: Path, source: Path) -> list[Path]:
     """Answers the libraries, by their paths in `folder`, which afterwards is a copy of `source` with them in it."""
     shutil.copytree(source / "holdfast", folder / "holdfast", ignore=shutil.ignore_patterns("__pycache__", "*.so"))
     (folder / "setup.py").write_text(SETUP)
-    command = [sys.executable, "setup.py", "--strict", "--disable-error-code=unused-ignore", *modules()]
+    command = [sys.executable, "setup.py", str(SLOTS), "--strict", "--disable-error-code=unused-ignore", *modules()]
     subprocess.run(command, cwd=folder, check=True, stdout=subprocess.DEVNULL)
     return [path.relative_to(folder) for path in folder.rglob("*.so") if "build" not in path.relative_to(folder).parts]
 

@@ -166,16 +166,16 @@ def test_a_consumers_reason_is_one_line_of_bounded_length() -> None:
 def test_content_keeps_everything_when_a_reason_is_added() -> None:
     extras = Extras("group", "id", "trace", "md5", b"{}")
     for given in (NO_EXTRAS, extras):
-        stored = content.pack(b"body", "0" * 32, sender=b"ann", extras=given)
+        stored = content.pack(b"body", bytes(16), sender=b"ann", extras=given)
         held = content.unpack(content.with_reason(content.with_reason(stored, "first"), "second"))
         assert held == msgspec.structs.replace(
             content.unpack(stored), extras=msgspec.structs.replace(given, reason="second")
         )
     old = msgspec.msgpack.encode(["group", "id", "trace", "md5", b"{}"])
-    assert content.unpack(content.pack(b"b", "0" * 32, sender=b"") + old).extras == extras
+    assert content.unpack(content.pack(b"b", bytes(16), sender=b"") + old).extras == extras
 
 
 def test_the_body_is_shown_as_it_was_sent() -> None:
     for body in ("plain", 'say "no"\n', "\\"):
-        stored = content.pack(msgspec.json.encode(body)[1:-1], "0" * 32, sender=b"")
+        stored = content.pack(msgspec.json.encode(body)[1:-1], bytes(16), sender=b"")
         assert content.text(content.unpack(stored)) == body.encode()

@@ -4,7 +4,7 @@ Every record goes through its bytes. `replay` makes the state anew out of a snap
 recovery does; `assert_replayable` compares that with the living state, byte by byte.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -91,6 +91,13 @@ class MemoryLog:
     def synced(self) -> None:
         assert self._under_way is not None, "nothing was to be synced"
         self.durable, self._under_way = self._under_way, None
+
+    def append_plain(self, records: Sequence[Sent]) -> None:
+        for record in records:
+            self.append(record)
+
+    def has_room_for(self, _: Sequence[int]) -> bool:
+        return True
 
     def has_room(self, _: int) -> bool:
         return not (self.is_full or self.is_between)

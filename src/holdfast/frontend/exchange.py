@@ -1,5 +1,6 @@
 """One HTTP request and the place for its answer."""
 
+from binascii import hexlify
 from collections.abc import Callable
 from typing import Final, Protocol
 
@@ -27,6 +28,9 @@ REASONS: Final = {
 }
 
 
+_ENDINGS_MAX: Final = 1000  # a few dozen bytes each
+
+
 class Carrier(Protocol):
     """The connection, as an exchange sees it."""
 
@@ -43,11 +47,12 @@ class Heads:
     """The unchanging parts of answers. `turn_to` is called once a second, so that nothing formats a date per
     request."""
 
-    __slots__ = ("_boot", "_common", "_count", "_date", "_ok")
+    __slots__ = ("_boot", "_common", "_count", "_date", "_endings", "_ok")
 
     def __init__(self, boot: str, date: str) -> None:
         self._boot = boot  # makes request ids of different processes differ
         self._count = 0
+        self._endings: dict[int, bytes] = {}  # of heads, by the length of the body that follows
         self.turn_to(date)
 
     def turn_to(self, date: str) -> None:
@@ -58,8 +63,15 @@ class Heads:
 
     def success(self, body: bytes) -> bytes:
         self._count += 1
-        rest = b"%012x\r\nContent-Length: %d\r\n\r\n" % (self._count, len(body))
-        return b"".join((self._ok, rest, body))  # the body is copied once
+        ending = self._endings.get(len(body)) or self._ending(len(body))
+        return b"".join((self._ok, hexlify(self._count.to_bytes(6)), ending, body))  # the body is copied once
+
+    def _ending(self, length: int) -> bytes:
+        """Most answers have one of a few lengths, which are remembered."""
+        ending = b"\r\nContent-Length: %d\r\n\r\n" % length
+        if len(self._endings) < _ENDINGS_MAX:
+            self._endings[length] = ending
+        return ending
 
     def build(self, status: int, body: bytes, *, headers: bytes = b"", is_last: bool, is_head: bool) -> bytes:
         """`headers` are whole lines. The last answer of a connection says so."""

@@ -176,17 +176,18 @@ class SendBatchCall(Call):
         self._queue = queue
 
     def answered(self, answer: list[Outcome], _: Sequence[Letter], /) -> None:
-        shard, is_fifo = self._queue.shard, self._queue.is_fifo
+        is_fifo = self._queue.is_fifo
+        ids = receipt.message_ids(self._queue.shard, [each for each in answer if type(each) is Accepted])
         successful: list[str] = []
         failed = list(self._refused)
+        size = 0
         for (name, parcel), outcome in zip(self._parcels, answer, strict=True):
             if type(outcome) is Accepted:
-                message_id = receipt.message_id(outcome.shard or shard, outcome.epoch, outcome.lsn)
-                members = json.sent(outcome, parcel, message_id=message_id, is_fifo=is_fifo)
+                members = json.sent(outcome, parcel, message_id=ids[len(successful)], is_fifo=is_fifo)
                 successful.append(f'{{"Id":"{name}",{members}}}')
-                self._exchange.size += parcel.command.size
+                size += parcel.command.size
             else:
                 assert isinstance(outcome, HoldfastError)
                 failed.append((name, outcome))
-        self._exchange.messages = len(successful)
+        self._exchange.messages, self._exchange.size = len(successful), size
         self._exchange.answer(json.batch(successful, failed))

@@ -1,9 +1,9 @@
 """The head of a request: what a parser lets through, and what could still be read in two ways.
 
-Everything here is rare. A usual head, whose headers come once and whose target is a path, is not asked.
+Everything but `Names` is rare: a usual head, whose headers come once and whose target is a path, is not asked.
 """
 
-from holdfast.frontend.bounds import HEAD_BYTES_MAX, HEADERS_MAX
+from holdfast.frontend.bounds import HEAD_BYTES_MAX, HEADERS_MAX, NAME_BYTES_MAX, NAMES_MAX
 
 Pairs = list[tuple[bytes, bytes]]
 
@@ -33,6 +33,26 @@ def path_of(target: bytes, host: bytes | None) -> bytes:
     if scheme.lower() not in (b"http", b"https") or not authority or authority != host:
         return b""
     return b"/" + path if slash else b"/"
+
+
+class Names:
+    """The names of headers, which clients repeat with every request."""
+
+    __slots__ = ("_small",)
+
+    def __init__(self) -> None:
+        self._small: dict[bytes, bytes] = {}  # as they were written -> in lower case
+
+    def small(self, pairs: Pairs) -> dict[bytes, bytes]:
+        """Names in lower case, and values; of a header that comes twice, the last one."""
+        known = self._small
+        return {known.get(name) or self._make_small(name): value for name, value in pairs}
+
+    def _make_small(self, name: bytes) -> bytes:
+        lower = name.lower()
+        if len(self._small) < NAMES_MAX and len(name) <= NAME_BYTES_MAX:
+            self._small[name] = lower
+        return lower
 
 
 def is_chunked(headers: dict[bytes, bytes], version: str) -> bool:

@@ -36,6 +36,7 @@ class Server:
         self.crowd = crowd or Crowd()
         self.heads = Heads(boot, formatdate(usegmt=True))
         self.connections: set[Connection] = set()
+        self.names = head.Names()
         self.second = 0  # coarse clock, advanced by the sweep
         self.is_draining = False
         self._listener: Any = None  # an asyncio.Server or uvloop's, which differs from its type
@@ -243,7 +244,7 @@ class Connection:  # an asyncio.Protocol by what it does; that base would keep m
     def on_headers_complete(self) -> None:
         self._phase = bounds.BODY
         pairs, self._pairs = self._pairs, []
-        self._headers = headers = {name.lower(): value for name, value in pairs}
+        self._headers = headers = self._server.names.small(pairs)
         if len(headers) != len(pairs) or len(pairs) > bounds.HEADERS_MAX or self._is_split:
             self._check_head(pairs)
         length = headers.get(b"content-length", b"")

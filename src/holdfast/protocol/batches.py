@@ -31,10 +31,9 @@ def check(entries: list[Entry] | None, action: str) -> list[tuple[str, Entry]]:
         )
     names = [entry.id or "" for entry in entries]
     text = "\0".join(names) + "\0"
-    named = dict(zip(names, entries, strict=True))
-    if len(named) < len(entries) or text.count("\0") != len(entries) or not _IDS(text):
+    if len(dict.fromkeys(names)) < len(entries) or text.count("\0") != len(entries) or not _IDS(text):
         _refuse(entries, action)
-    return list(named.items())
+    return list(zip(names, entries, strict=True))
 
 
 def _refuse(entries: list[Entry], action: str) -> NoReturn:

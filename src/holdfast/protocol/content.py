@@ -35,9 +35,9 @@ _encode: Final = msgspec.msgpack.Encoder().encode
 _decode: Final = msgspec.msgpack.Decoder(Extras).decode
 
 
-def pack(body: bytes, body_md5: str, *, sender: bytes, extras: Extras = NO_EXTRAS) -> bytes:
-    """`body` is already escaped."""
-    head = _HEAD.pack(VERSION, len(sender), len(body), bytes.fromhex(body_md5)) + sender
+def pack(body: bytes, body_md5: bytes, *, sender: bytes, extras: Extras = NO_EXTRAS) -> bytes:
+    """`body` is already escaped; its MD5 are 16 bytes."""
+    head = _HEAD.pack(VERSION, len(sender), len(body), body_md5) + sender
     return head + body if extras is NO_EXTRAS else b"".join((head, body, _encode(extras)))
 
 
@@ -45,7 +45,7 @@ def with_reason(stored: bytes, reason: str, consumer: str = "") -> bytes:
     """The same content, with what a consumer said of it."""
     held = unpack(stored)
     extras = msgspec.structs.replace(held.extras, reason=reason, consumer=consumer)
-    return pack(held.body, held.body_md5.decode(), sender=held.sender, extras=extras)
+    return pack(held.body, bytes.fromhex(held.body_md5.decode()), sender=held.sender, extras=extras)
 
 
 def text(content: Content) -> bytes:

@@ -13,11 +13,13 @@ from collections.abc import Iterable
 from typing import Final
 
 _length: Final = struct.Struct(">I").pack
+_md5: Final = hashlib.md5
 _TEXT, _BINARY = b"\x01", b"\x02"
 
 
-def body_md5(body: bytes) -> str:
-    return hashlib.md5(body, usedforsecurity=False).hexdigest()
+def body_md5(body: bytes) -> bytes:
+    """16 bytes."""
+    return _md5(body, usedforsecurity=False).digest()
 
 
 def attributes_md5(attributes: Iterable[tuple[str, str, str | bytes]]) -> str:
@@ -28,7 +30,7 @@ def attributes_md5(attributes: Iterable[tuple[str, str, str | bytes]]) -> str:
         _add(parts, data_type.encode())
         parts.append(_BINARY if isinstance(value, bytes) else _TEXT)
         _add(parts, value if isinstance(value, bytes) else value.encode())
-    return hashlib.md5(b"".join(parts), usedforsecurity=False).hexdigest()
+    return _md5(b"".join(parts), usedforsecurity=False).hexdigest()
 
 
 def _add(parts: list[bytes], data: bytes) -> None:

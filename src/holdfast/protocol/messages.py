@@ -33,6 +33,8 @@ _NOT_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010f
 _CONTROLS: Final = bytes(each for each in range(32) if each not in b"\t\n\r")
 _escape: Final = msgspec.json.Encoder().encode
 
+_FIFO: Final = Kind.FIFO  # members of an enumeration are found slowly
+
 SentT = TypeVar("SentT", bound=Outgoing)
 
 
@@ -75,13 +77,13 @@ def parcel(
     escaped = body if is_plain else _escape(text)[1:-1]
     stored = content.pack(escaped, body_md5, sender=sender, extras=extras)
     command = Send(lane, body, stored, size, group, deduplication_id, delay_s, time_to_live_s)
-    return Parcel(command, body_md5, extras.attributes_md5, system_md5)
+    return Parcel(command, body_md5.hex(), extras.attributes_md5, system_md5)
 
 
 def _is_special(message: Outgoing, config: LaneConfig) -> bool:
     """Is there anything besides a body on a standard queue?"""
     return (
-        config.kind is Kind.FIFO
+        config.kind is _FIFO
         or message.message_attributes is not None
         or message.message_system_attributes is not None
         or message.message_group_id is not None

@@ -17,7 +17,9 @@ from holdfast.core.queue.command import Need
 from holdfast.core.queue.record import Sent
 from holdfast.core.types import Epoch, Header, Instant, LaneId, Lsn
 
-_ENTRY: Final = struct.Struct("<QQIQQIqqqIQ?II")
+_ENTRY_FORMAT: Final = "QQIQQIqqqIQ?II"
+_ENTRY: Final = struct.Struct("<" + _ENTRY_FORMAT)
+_ENTRY_FIELDS: Final = len(_ENTRY_FORMAT)
 _FIELDS: Final = 12  # of a header
 _BLOCK: Final = struct.Struct("<" + "QQIQQIqqqIQ?8x" * INDEX_CHUNK)  # headers of entries, without their places
 _PLACE: Final = struct.Struct("<II")
@@ -63,6 +65,12 @@ class SegmentIndex:
             offset,
             length,
         )
+
+    def add_plain(self, lane: LaneId, fields: list[Any]) -> None:
+        """Entries of one lane, all fields of one after the other."""
+        if fields:
+            count = len(fields) // _ENTRY_FIELDS
+            self._growing(lane).extend(struct.pack("<" + _ENTRY_FORMAT * count, *fields))
 
     def _growing(self, lane: LaneId) -> bytearray:
         entries = self.entries.get(lane)

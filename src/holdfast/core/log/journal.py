@@ -15,7 +15,7 @@ Laws
 """
 
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Any, Final
 
 from holdfast.core.limits import FRAME_BYTES_MAX, IDLE_AFTER, RESERVE_BYTES, SEGMENT_BYTES
 from holdfast.core.log.archive import Archive
@@ -141,6 +141,24 @@ class Journal(Archive):
             header = header_of(record, self.epoch, lsn, self.stamp)
             self._index.add(record.lane, header, fill + 4, size - 4)
         return lsn
+
+    def append_plain(self, records: Sequence[Sent]) -> None:
+        """As `append` of each: messages of one lane with nothing but a body."""
+        epoch, stamp, lane = self.epoch, self.stamp, records[0].lane
+        entries: list[Any] = []  # for the index, flat
+        for record in records:
+            lsn, cipher = self.next_lsn, self._cipher
+            data = encode(record, epoch, lsn, cipher=cipher) if cipher is not None else b""
+            if not data or self._fill + len(data) > self._limit:
+                self._index.add_plain(lane, entries)
+                entries = []  # what follows may be in another segment
+                data = self._place_elsewhere(record, data)
+            fill, size = self._fill, len(data)
+            self._fill = fill + size
+            self._parts.append(data)
+            self.next_lsn = Lsn(lsn + 1)
+            entries += (record.seq, lsn, epoch, lsn, 0, record.size, stamp, stamp, 0, 0, 0, False, fill + 4, size - 4)
+        self._index.add_plain(lane, entries)
 
     def _place_elsewhere(self, record: Record, data: bytes) -> bytes:
         """Opens a frame, or a segment and a frame, where the record fits. Answers its bytes for there."""
@@ -291,6 +309,10 @@ class Journal(Archive):
         if self._spare is not None:
             return size <= self._content_max
         return self._left() >= self._reserve_bytes + size + _SLACK
+
+    def has_room_for(self, sizes: Sequence[int]) -> bool:
+        """As `has_room` for each of several sends, and all of them together."""
+        return self.has_room(sum(sizes) + (len(sizes) - 1) * _SLACK)
 
     def is_exhausted(self, size: int = 0) -> bool:
         """Even the reserve is nearly used up: nothing that writes, or that writes so many bytes, may be taken."""

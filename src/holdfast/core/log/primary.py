@@ -16,19 +16,17 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
-from holdfast.core.errors import HoldfastError, NoRoom, NotPrimary, OutcomeUnknown, Overloaded, Unsure
+from holdfast.core.errors import HoldfastError, NotPrimary, OutcomeUnknown, Overloaded, Unsure
 from holdfast.core.limits import OUTBOX_IN_FLIGHT, OUTBOX_RETRY, REPLIES_MAX, SECOND, TICK_INTERVAL
 from holdfast.core.log.files import FileOp
 from holdfast.core.log.journal import Journal
+from holdfast.core.log.room import check_room
 from holdfast.core.queue.command import (
     EMPTY_DELIVERY,
     NOTHING_VISIBLE,
     Answer,
-    Arrive,
     Command,
-    Compact,
     Delete,
-    Inherit,
     Need,
     Receive,
     Send,
@@ -149,8 +147,8 @@ class Primary:
         try:
             if not self.is_sure and type(command) is Receive:
                 raise Unsure
-            self._check_room(command)
             journal, shard = self.journal, self.shard
+            check_room(journal, command)
             decided = shard.decide(command, self._handed_out(command) if shard.asynchronous else journal.committed)
         except HoldfastError as refusal:
             return refusal
@@ -162,6 +160,9 @@ class Primary:
 
     def _execute_all(self, commands: Sequence[Command]) -> list[Outcome | Need]:
         """In their order, but for deletes: those of leased messages, which nothing else depends on, go first."""
+        accepted = self._send_all(commands) if commands and type(commands[0]) is Send else None
+        if accepted is not None:
+            return accepted
         decided: list[Outcome | None] = [None for _ in commands]
         if commands and type(commands[0]) is Delete and not self.journal.is_exhausted():
             records, decided = self.shard.decide_deletes(commands)
@@ -170,26 +171,20 @@ class Primary:
             self._execute(each) if outcome is None else outcome for each, outcome in zip(commands, decided, strict=True)
         ]
 
+    def _send_all(self, commands: Sequence[Command]) -> list[Outcome | Need] | None:
+        """A batch of plain messages; None: it is none, or may not find room, and nothing was done."""
+        decided = self.shard.decide_sends(commands, self.journal.committed)
+        if decided is None or not self.journal.has_room_for([len(each.content) for each in decided[0]]):
+            return None
+        self.journal.append_plain(decided[0])
+        self.shard.apply_plain(decided[0])
+        return [*decided[1]]
+
     def _write(self, records: tuple[Record, ...]) -> None:
         journal, shard = self.journal, self.shard
         for record in records:
             journal.append(record)
             shard.apply(record)
-
-    def _check_room(self, command: Command) -> None:
-        """Content is refused early; small records and compaction, which makes room, may use the reserve."""
-        if type(command) is Send:
-            has_room = self.journal.has_room(len(command.content))
-        elif type(command) is Arrive:
-            has_room = self.journal.has_room(len(command.handover.content))
-        elif type(command) is Inherit:
-            has_room = self.journal.has_room(len(command.bequest.rows))
-        elif type(command) is Compact:
-            has_room = not self.journal.is_exhausted(sum(len(message.content) for _, message in command.messages))
-        else:
-            has_room = not self.journal.is_exhausted()
-        if not has_room:
-            raise NoRoom if self.journal.is_full else Overloaded  # else the next segment is being made
 
     def _is_local(self, command: Command) -> bool:
         """FIFO and at-most-once receives must survive a fail-over, so they wait for every member; others do not."""

@@ -94,6 +94,28 @@ class Backlog:
                 window.tail = header
                 window.queue.append(header)
 
+    def append_run(self, headers: Sequence[Header], size: int) -> None:
+        """As `append` of each: they follow each other, were queued at one instant and have no time to live. `size`: of
+        all."""
+        first, last = headers[0], headers[-1]
+        stretch = last.at >> STRETCH_BITS
+        is_one_run = self.count and first.at >> STRETCH_BITS == stretch == self.hints[-1] >> STRETCH_BITS
+        if self.is_grouped or not is_one_run:
+            for header in headers:
+                self.append(header)
+            return
+        self.bytes_at[stretch] = self.bytes_at.get(stretch, 0) + size
+        self.times[-1] = min(self.times[-1], first.time)
+        self.count += len(headers)
+        self.last = last.seq
+        window = self.window
+        if window is not None and window.next == first.seq:
+            fitting = headers[: max(0, WINDOW_MAX - len(window.queue))]
+            if fitting:
+                window.next = Seq(fitting[-1].seq + 1)
+                window.tail = fitting[-1]
+                window.queue.extend(fitting)
+
     def skip(self, seq: Seq) -> None:
         """This sequence number is not part of the stream: it waits elsewhere."""
         if self.window is not None and self.window.next == seq:

@@ -1,8 +1,8 @@
-"""Messages of a stream that are handed out together, or deleted together: what nearly every receive of a standard queue
-and every batch of deletes does.
+"""Messages of a stream that come, are handed out, or are deleted together: what nearly every batch for a standard queue
+does, and every receive of more than one.
 
-Laws: the lane is afterwards as if `Lane.hold`, or `Lane.remove_leased`, had been called for each of them, in their
-order. Where that would take more than is done here, the answer is False and nothing was done.
+Laws: the lane is afterwards as if `Lane.add`, `Lane.hold` or `Lane.remove_leased` had been called for each of them, in
+their order. Where that would take more than is done here, the answer is False and nothing was done.
 """
 
 from collections.abc import Sequence
@@ -18,6 +18,24 @@ from holdfast.core.types import Header, Instant, WallMs
 
 _fields: Final = msgspec.structs.astuple
 _lease: Final = Lease
+
+
+def is_simple(lane: Lane) -> bool:
+    """May `add_all` be used for messages that have nothing but a body? They need nothing but a place."""
+    config = lane.config
+    has_rules = config.delay_s or config.time_to_live_s or config.messages_max or config.bytes_max
+    is_usual = not (lane.is_fifo or has_rules or config.request_deduplication)
+    return is_usual and lane.descent is None and lane.maturing is None
+
+
+def add_all(lane: Lane, headers: Sequence[Header], size: int) -> None:
+    """Messages with nothing but a body, of a lane that `is_simple`. `size`: of all."""
+    last = headers[-1]
+    lane.count += len(headers)
+    lane.bytes += size
+    lane.last_seq = last.seq
+    lane.newest = last.lsn
+    lane.backlog.append_run(headers, size)
 
 
 def hold_next(lane: Lane, headers: Sequence[Header], *, until: Instant, now: Instant, wall: WallMs) -> bool:

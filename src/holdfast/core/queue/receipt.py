@@ -21,7 +21,7 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from holdfast.core.errors import HoldfastError, ReceiptHandleIsInvalid
-from holdfast.core.queue.command import Delivered
+from holdfast.core.queue.command import Accepted, Delivered
 from holdfast.core.types import Epoch, LaneId, Lsn, Receipt, ShardId
 
 _VERSION: Final = 2
@@ -32,6 +32,7 @@ _MAC_BYTES: Final = 12
 HANDLE_CHARS: Final = 60
 _NUMBER_MAX: Final = 0xFFFFFFFF  # receives are counted modulo its successor
 _LOW_BITS: Final = 36  # of an lsn, at the end of a MessageId
+_LOW_MASK: Final = (1 << _LOW_BITS) - 1
 
 _fields: Final = msgspec.structs.astuple
 _pack: Final = struct.pack
@@ -71,7 +72,7 @@ def names(
             start_epoch, start_high = epoch, lsn >> _LOW_BITS
             start = _id_start(shard, Epoch(epoch), start_high).encode()
         starts.append(start)
-        lows.append(lsn & (1 << _LOW_BITS) - 1)
+        lows.append(lsn & _LOW_MASK)
         firsts += (own, fields[0])
         seconds += (fields[2], fields[1], number & _NUMBER_MAX)
     digits = hexlify(_pack(f">{len(lows)}Q", *lows))
@@ -142,7 +143,22 @@ def _read(handles: Sequence[str], key: ReceiptKey) -> list[Receipt] | None:
 
 
 def message_id(shard: ShardId, epoch: Epoch, lsn: Lsn) -> str:
-    return _id_start(shard, epoch, lsn >> _LOW_BITS) + (lsn & (1 << _LOW_BITS) - 1).to_bytes(6).hex()
+    return _id_start(shard, epoch, lsn >> _LOW_BITS) + (lsn & _LOW_MASK).to_bytes(6).hex()
+
+
+def message_ids(shard: ShardId, accepted: Sequence[Accepted]) -> list[str]:
+    """The ids of messages that were accepted together. `shard`: of their lane."""
+    digits = hexlify(_pack(f">{len(accepted)}Q", *[each.lsn & _LOW_MASK for each in accepted])).decode()
+    ids: list[str] = []
+    start, start_shard, start_epoch, start_high, at = "", -1, -1, -1, 0
+    for each in accepted:
+        own, epoch, high = each.shard or shard, each.epoch, each.lsn >> _LOW_BITS
+        if epoch != start_epoch or high != start_high or own != start_shard:
+            start_shard, start_epoch, start_high = own, epoch, high
+            start = _id_start(own, epoch, high)
+        ids.append(start + digits[at + 4 : at + 16])
+        at += 16
+    return ids
 
 
 @lru_cache(256)

@@ -1,0 +1,132 @@
+"""A batch of plain messages, which is decided, written and applied at once, leaves what its sends one by one leave."""
+
+from typing import Any, cast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.core.log.files import Write
+from holdfast.core.log.journal import Journal
+from holdfast.core.queue import command as c
+from holdfast.core.queue.record import NO_DIGEST, Sent
+from holdfast.core.types import Group, LaneConfig, LaneId, Seq, WallMs
+from tests.core.memory_disk import LANE as DISK_LANE
+from tests.core.memory_disk import SEGMENT, Host, MemoryDisk
+from tests.core.one_shard import SETTINGS, SMALL
+from tests.core.test_primary import LANE, Lead
+from tests.scenarios.world import changed_limits
+
+PLAIN: dict[str, Any] = {}
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("send"), st.lists(st.sampled_from([1, 5, 300]), min_size=1, max_size=10)),
+        st.tuples(st.just("receive"), st.integers(1, 10)),
+        st.tuples(st.just("forget"), st.just(0)),
+    ),
+    max_size=25,
+)
+
+
+def send(size: int = 1, **options: Any) -> c.Send:
+    return c.Send(LANE, b"b" * size, b"c" * size, size, **options)
+
+
+def take(lead: Lead, count: int) -> list[int]:
+    lead.ask(c.Receive(LANE, count), "receive")
+    while lead.load():
+        pass
+    (answer,) = [answer for token, answer in lead.sync() if token == "receive"]
+    return [each.header.seq for each in cast(c.Delivery, answer).messages]
+
+
+@given(steps=STEPS, limits=st.sampled_from([{}, SMALL, {**SMALL, "STRETCH_BITS": 5}]))
+@SETTINGS
+def test_a_batch_and_single_sends_leave_the_same_log_state_and_order(
+    steps: list[tuple[str, Any]], limits: dict[str, int]
+) -> None:
+    with changed_limits(limits):
+        batch, single = Lead(), Lead()
+        for step, value in steps:
+            batch.time = single.time = batch.time + 1
+            if step == "send":
+                sends = [send(size) for size in value]
+                batch.primary.submit_all(sends, "batch", batch.own, batch.wall)
+                for each in sends:
+                    single.ask(each, "single")
+                ((_, outcomes),) = batch.sync()
+                assert outcomes == [answer for _, answer in single.sync()]
+            elif step == "receive":
+                assert take(batch, value) == take(single, value)
+            else:
+                batch.drop_windows()
+                single.drop_windows()
+            assert batch.primary.shard.dump() == single.primary.shard.dump()
+        assert [frame.records for frame in batch.log.frames] == [frame.records for frame in single.log.frames]
+        batch.log.assert_replayable(batch.primary.shard)
+
+
+@pytest.mark.parametrize(
+    ("config", "option"),
+    [
+        (LaneConfig(), {"group": "g"}),
+        (LaneConfig(), {"delay_s": 0}),
+        (LaneConfig(), {"time_to_live_s": 60}),
+        (LaneConfig(), {"request": c.Request(bytes(16))}),
+        (LaneConfig(request_deduplication=True), {"deduplication_id": "d"}),
+        (LaneConfig(request_deduplication=True), PLAIN),
+        (LaneConfig(delay_s=5), PLAIN),
+        (LaneConfig(time_to_live_s=60), PLAIN),
+        (LaneConfig(messages_max=10), PLAIN),
+        (LaneConfig(bytes_max=1000), PLAIN),
+        (LaneConfig(message_bytes_max=2), PLAIN),
+    ],
+)
+def test_what_needs_more_than_a_place_is_decided_one_by_one(config: LaneConfig, option: dict[str, Any]) -> None:
+    batch, single = Lead(config), Lead(config)
+    sends: list[c.Command] = [send(), send(3, **option), send()]
+    assert batch.primary.shard.decide_sends(sends, batch.log.committed) is None
+    batch.primary.submit_all(sends, "batch", batch.own, batch.wall)
+    for each in sends:
+        single.ask(each, "single")
+    ((_, outcomes),) = batch.sync()
+    assert [type(each) for each in cast(list[object], outcomes)] == [type(answer) for _, answer in single.sync()]
+    assert batch.primary.shard.dump() == single.primary.shard.dump()
+
+
+def test_a_batch_for_a_lane_that_is_not_there_and_one_with_another_command_are_decided_one_by_one() -> None:
+    shard = Lead().primary.shard
+    assert shard.decide_sends([c.Send(LaneId(99), b"", b"", 0)], shard.lsn) is None
+    assert shard.decide_sends([send(), c.Count(LANE)], shard.lsn) is None
+    assert shard.decide_sends([send(), c.Send(LaneId(99), b"", b"", 0)], shard.lsn) is None
+
+
+def plain(seq: int, size: int) -> Sent:
+    return Sent(DISK_LANE, Seq(seq), Group(0), size, 0, 0, WallMs(5), NO_DIGEST, False, bytes([seq % 251]) * size)
+
+
+@given(sizes=st.lists(st.lists(st.sampled_from([1, 700, SEGMENT // 4]), min_size=1, max_size=4), max_size=12))
+@SETTINGS
+def test_records_that_are_appended_together_lie_and_are_found_where_single_ones_do(sizes: list[list[int]]) -> None:
+    together, apart = Host(MemoryDisk()), Host(MemoryDisk())
+    seq = 0
+    for some in sizes:
+        records = [plain(seq + number + 1, size) for number, size in enumerate(some)]
+        seq += len(records)
+        if not together.add().has_room_for(some):
+            assert not all(map(apart.add().has_room, some)) or len(some) > 1
+            return
+        together.journal.append_plain(records)
+        written = together.journal.flush()
+        assert any(type(op) is Write for op in written)
+        apart.add(*records)
+        assert written == apart.journal.flush()
+        for host in (together, apart):
+            host.disk.do_all(written)
+            host.journal.synced()
+    assert entries(together.journal) == entries(apart.journal)
+
+
+def entries(journal: Journal) -> list[dict[LaneId, bytes]]:
+    indexes = [segment.index for segment in journal.segments if segment.index is not None]
+    return [{lane: bytes(packed) for lane, packed in index.entries.items()} for index in indexes]
