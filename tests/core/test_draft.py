@@ -70,6 +70,24 @@ def started() -> Server:
     return server
 
 
+def test_batches_that_reach_into_the_next_segment_leave_a_draft_of_what_is_before_it() -> None:
+    server = started()
+    drafts = 0
+    for size in range(100, 200):
+        server.time = Instant(server.time + 1000)
+        sends = [Send(LANE, b"", bytes(size), size) for _ in range(10)]
+        server.primary.submit_all(sends, None, server.time, WallMs(server.time))
+        server.disk.do_all(server.primary.flush())
+        server.synced()
+        draft = server.drafts.take()
+        if draft is not None:
+            drafts += 1
+            assert draft.head.lsn == server.journal.segments[-1].first - 1
+    assert drafts == len(server.journal.segments) - 1 > 10
+    shard = server.primary.shard
+    assert Server(server.disk).primary.shard.lanes[LANE].count == shard.lanes[LANE].count == 1000
+
+
 def test_a_start_from_a_draft_finds_the_state_that_was_there() -> None:
     server = started()
     server.fill(2)

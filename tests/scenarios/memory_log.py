@@ -96,7 +96,7 @@ class MemoryLog:
         for record in records:
             self.append(record)
 
-    def has_room_for(self, _: Sequence[int]) -> bool:
+    def holds_all(self, _: Sequence[int]) -> bool:
         return True
 
     def has_room(self, _: int) -> bool:

@@ -143,22 +143,22 @@ class Journal(Archive):
         return lsn
 
     def append_plain(self, records: Sequence[Sent]) -> None:
-        """As `append` of each: messages of one lane with nothing but a body."""
-        epoch, stamp, lane = self.epoch, self.stamp, records[0].lane
+        """As `append` of each: messages of one lane with nothing but a body, for which `holds_all`. So no segment is
+        left on the way: whoever is told of that has to find a state with all records before it."""
+        epoch, stamp, cipher = self.epoch, self.stamp, self._cipher
+        assert cipher is not None, "the owner has to ask holds_all first"
         entries: list[Any] = []  # for the index, flat
         for record in records:
-            lsn, cipher = self.next_lsn, self._cipher
-            data = encode(record, epoch, lsn, cipher=cipher) if cipher is not None else b""
-            if not data or self._fill + len(data) > self._limit:
-                self._index.add_plain(lane, entries)
-                entries = []  # what follows may be in another segment
+            lsn = self.next_lsn
+            data = encode(record, epoch, lsn, cipher=cipher)
+            if self._fill + len(data) > self._limit:
                 data = self._place_elsewhere(record, data)
             fill, size = self._fill, len(data)
             self._fill = fill + size
             self._parts.append(data)
             self.next_lsn = Lsn(lsn + 1)
             entries += (record.seq, lsn, epoch, lsn, 0, record.size, stamp, stamp, 0, 0, 0, False, fill + 4, size - 4)
-        self._index.add_plain(lane, entries)
+        self._index.add_plain(records[0].lane, entries)
 
     def _place_elsewhere(self, record: Record, data: bytes) -> bytes:
         """Opens a frame, or a segment and a frame, where the record fits. Answers its bytes for there."""
@@ -310,9 +310,10 @@ class Journal(Archive):
             return size <= self._content_max
         return self._left() >= self._reserve_bytes + size + _SLACK
 
-    def has_room_for(self, sizes: Sequence[int]) -> bool:
-        """As `has_room` for each of several sends, and all of them together."""
-        return self.has_room(sum(sizes) + (len(sizes) - 1) * _SLACK)
+    def holds_all(self, sizes: Sequence[int]) -> bool:
+        """May sends with so many bytes of content be taken, and do all of them find place in the active segment?"""
+        reserve = self._reserve_bytes if self._spare is None else 0
+        return self._left() >= reserve + sum(sizes) + len(sizes) * _SLACK
 
     def is_exhausted(self, size: int = 0) -> bool:
         """Even the reserve is nearly used up: nothing that writes, or that writes so many bytes, may be taken."""

@@ -172,9 +172,9 @@ class Primary:
         ]
 
     def _send_all(self, commands: Sequence[Command]) -> list[Outcome | Need] | None:
-        """A batch of plain messages; None: it is none, or may not find room, and nothing was done."""
+        """A batch of plain messages; None: it is none, or needs another segment, and nothing was done."""
         decided = self.shard.decide_sends(commands, self.journal.committed)
-        if decided is None or not self.journal.has_room_for([len(each.content) for each in decided[0]]):
+        if decided is None or not self.journal.holds_all([len(each.content) for each in decided[0]]):
             return None
         self.journal.append_plain(decided[0])
         self.shard.apply_plain(decided[0])
