@@ -1,9 +1,11 @@
 """A client's request on its way, and what became of it. Its history is what the checkers judge."""
 
+from collections.abc import Iterator, Sequence
+from itertools import groupby
 from typing import Any, Protocol
 
 from holdfast.core.errors import HoldfastError
-from holdfast.core.queue.command import Answer, Command
+from holdfast.core.queue.command import Answer, Command, Send
 
 OPEN, ANSWERED, REFUSED, UNKNOWN = "open", "answered", "refused", "unknown"
 
@@ -61,3 +63,12 @@ class Request:
     def is_done(self) -> bool:
         """It was answered, and not by a refusal."""
         return self.fate == ANSWERED and not isinstance(self.answer, HoldfastError)
+
+
+def batches(requests: Sequence[Request]) -> Iterator[list[Request]]:
+    """Sends to one queue that arrive together are one batch, as clients send them; everything else is alone."""
+    for lane, some in groupby(requests, lambda each: each.command.lane if isinstance(each.command, Send) else None):
+        if lane is None:
+            yield from ([each] for each in some)
+        else:
+            yield list(some)

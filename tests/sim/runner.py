@@ -29,7 +29,7 @@ from holdfast.core.types import Header, LaneId, Lsn, ShardId
 from tests.sim.cipher import KEY_BYTES, SimCipher, unwrap, wrap
 from tests.sim.clock import OwnTime
 from tests.sim.log import stamp_of_write
-from tests.sim.request import Request
+from tests.sim.request import Request, batches
 from tests.sim.world import MS, SECOND, Violation
 
 if TYPE_CHECKING:
@@ -116,7 +116,11 @@ class Runner:
         for request in inbox:
             request.begun, request.own_begun = self.world.now, own
             self.host.witness.begun(request)
-            primary.submit(request.command, request, own, wall, wait_s=request.wait_s)
+        for batch in batches(inbox):
+            if len(batch) > 1:
+                primary.submit_all([request.command for request in batch], batch, own, wall)
+            else:
+                primary.submit(batch[0].command, batch[0], own, wall, wait_s=batch[0].wait_s)
         internal, self._internal = self._internal, []
         for command, token in internal:
             primary.submit(command, token, own, wall)
@@ -181,6 +185,10 @@ class Runner:
     # Replies
 
     def _reply(self, token: Any, answer: Any) -> None:
+        if isinstance(token, list):
+            for each, outcome in zip(token, answer, strict=True):
+                self._reply(each, outcome)
+            return
         if isinstance(token, Settling):
             if isinstance(answer, ArriveReply):
                 self._settle(token.source, answer)
