@@ -206,14 +206,13 @@ class Process:
     # Events of this life
 
     def call(self, delay: int, action: Callable[..., None], *args: Any) -> None:
-        world = self.world
-        world.at(world.now + delay, self._gate, action, args)
+        self.world.after(delay, self.gate, action, args)
 
-    def _gate(self, action: Callable[..., None], args: tuple[Any, ...]) -> None:
+    def gate(self, action: Callable[..., None], args: tuple[Any, ...]) -> None:
         if not self.is_alive:
             return
         if self.world.now < self.resume_at:
-            self.world.at(self.resume_at, self._gate, action, args)
+            self.world.at(self.resume_at, self.gate, action, args)
             return
         try:
             action(*args)

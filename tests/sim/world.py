@@ -55,6 +55,10 @@ class World:
         self._count += 1
         heappush(self._events, (instant, self._count, action, args))
 
+    def is_alone(self) -> bool:
+        """Nothing else happens at this instant: who would be called after 0 µs may be called now."""
+        return not self._events or self._events[0][0] > self.now
+
     def run(self, until: int) -> None:
         """Everything that happens up to and including `until`; then it is that late."""
         events, pop = self._events, heappop

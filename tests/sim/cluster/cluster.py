@@ -165,9 +165,9 @@ class Cluster:
     def send(self, source: Node, target: str, action: str, *args: Any) -> None:
         """A message from host to host: what `action` of the process there is told."""
         if source.name == target:
-            source.hear(action, *args)
+            source.tell_itself(action, *args)
         else:
-            self.wire.send(source.name, target, self.node(target).hear, action, *args)
+            self.wire.send(source.name, target, self._by_name[target].hear, action, *args)  # type: ignore[index]
 
     def acknowledged(self, shard: int) -> None:
         crashed = self.crashed_at.pop(shard, None)

@@ -133,7 +133,17 @@ class Node(Host):
 
     def hear(self, action: str, *args: Any) -> None:
         """From another host, for the process that runs now."""
-        if isinstance(self.process, NodeProcess):
+        process = self.process
+        if process is None:
+            return
+        if self.world.is_alone():
+            process.gate(getattr(process, action), args)
+        else:
+            process.call(0, getattr(process, action), *args)
+
+    def tell_itself(self, action: str, *args: Any) -> None:
+        """The same from this host, which is busy with something else."""
+        if self.process is not None:
             self.process.call(0, getattr(self.process, action), *args)
 
 

@@ -16,6 +16,7 @@ from tests.sim.world import World
 
 SECTOR: Final = 512
 HEAD: Final = 28  # bytes of a frame's head that tell it from any other: length, checksums, epoch, count, first lsn
+NO_LENGTH: Final = bytes(4)  # where no frame begins
 NOTHING: Final = (0, 0, 0)
 NOWHERE: Final[tuple[str, File | None]] = ("", None)
 
@@ -59,7 +60,7 @@ class Platters:
         if scan is None or not scan.is_of(data):  # new, or it was cut
             scan = self._scans[file] = Scan()
         found = scan.found
-        while (frame := frame_at(data, scan.end)) is not None:
+        while data[scan.end : scan.end + 4] != NO_LENGTH and (frame := frame_at(data, scan.end)) is not None:
             self._check_time(shard, frame, found[-1].time if found else 0, (host, name))
             self._register(shard, frame, (host, name))
             scan.add(frame, data)

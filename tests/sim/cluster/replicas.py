@@ -90,7 +90,9 @@ class Replicas:
         if isinstance(archive, ReplicaLog):
             looks.look_at = now + LOOK_EVERY
             self._check_applied(seat, archive)
-        if now >= looks.compare_at and not seat.host.disk.flips:
+        if now < looks.compare_at:
+            looks.look_at = now + LOOK_EVERY
+        elif not seat.host.disk.flips:
             live = _settled_state(replica, archive)
             if live is not None:
                 looks.compare_at = now + COMPARE_EVERY * seat.world.pace

@@ -121,12 +121,13 @@ class Seat(Upkeep):
     # Steps
 
     def now(self) -> Instant:
-        return self._clock.elapsed()  # type: ignore[return-value]
+        return self.world.now - self._clock.booted  # type: ignore[return-value]
 
     def step(self, event: Event) -> None:
-        replica = self.replica
+        replica, clock = self.replica, self._clock
         if replica is not None:
-            self._do(replica, replica.step(event, self.now(), self._clock.wall()))
+            now: Any = self.world.now - clock.booted
+            self._do(replica, replica.step(event, now, clock.wall()))
 
     def hear(self, sender: HostId, message: Message) -> None:
         self._witness.hears(self, sender)
@@ -249,8 +250,8 @@ class Seat(Upkeep):
     # Leading
 
     def _look_at_role(self, replica: Replica, primary: Primary | None) -> None:
-        self.journal = replica.archive  # type: ignore[assignment]
         if primary is None:
+            self.journal = replica.archive  # type: ignore[assignment]
             return
         if not self.reign:
             self.reign = self.cluster.account.reigns.begin(self.shard)
@@ -258,7 +259,7 @@ class Seat(Upkeep):
             self.world.count("reigns")
             self._is_handing = False
             self._is_sparing = False
-            self.primary = primary
+            self.primary, self.journal = primary, primary.journal
             self._compacted_at = Lsn(0)
         if primary.journal.epoch != self.epoch:
             self.epoch = primary.journal.epoch

@@ -39,9 +39,9 @@ class Wire:
         """A message between machines. Whether it arrives is open."""
         world, weather, link = self._world, self._weather, (source, target)
         self.sent += 1
-        if (weather.drop or weather.twice or weather.late) and not self.is_healed:
-            if self._befall(link, deliver, args):
-                return
+        is_foul = (weather.drop or weather.twice or weather.late) and not self.is_healed
+        if is_foul and self._befall(link, deliver, args):
+            return
         at = world.now + NEAR[0] + int(world.random() * NEAR_SPAN)
         if weather.is_ordered:
             at = max(at, self._last.get(link, 0) + 1)
