@@ -7,6 +7,7 @@
 A file is read once, as it grows; a frame that is asked for is looked at again, since files are cut and written anew.
 """
 
+import struct
 from typing import Final
 
 from tests.sim.disk import Disk, File
@@ -15,7 +16,8 @@ from tests.sim.tally import Tally
 from tests.sim.world import World
 
 SECTOR: Final = 512
-HEAD: Final = 28  # bytes of a frame's head that tell it from any other: length, checksums, epoch, count, first lsn
+_HEAD = struct.Struct("<IIIIIQ")  # of a frame, what tells it from any other: length, checksums, epoch, count, first lsn
+HEAD: Final = _HEAD.size
 NO_LENGTH: Final = bytes(4)  # where no frame begins
 NOTHING: Final = (0, 0, 0)
 NOWHERE: Final[tuple[str, File | None]] = ("", None)
@@ -39,8 +41,8 @@ class Scan:
     def is_of(self, data: bytearray) -> bool:
         if not self.found:
             return True
-        at = self.found[-1].offset
-        return data[at : at + HEAD] == self.head
+        last = self.found[-1]
+        return data[last.offset : last.offset + HEAD] == self.head or _is_same(data, last)
 
 
 class Platters:
@@ -130,10 +132,20 @@ class Platters:
                 return False
             if frame_at(file.solid, frame.offset) == frame:
                 return True
-            self._scans[file] = scan = Scan()  # it was cut, or damaged
+            if _is_same(file.solid, frame):  # damaged: what lies behind it is as it was
+                return False
+            self._scans[file] = scan = Scan()  # it was cut
             for each in frames(file.solid):
                 scan.add(each, file.solid)
         return False
+
+
+def _is_same(data: bytearray, frame: FrameSeen) -> bool:
+    """By its head; whether it is whole is not looked at."""
+    if len(data) < frame.offset + HEAD:
+        return False
+    length, crc, _, epoch, count, first = _HEAD.unpack_from(data, frame.offset)
+    return (frame.length, frame.crc, frame.epoch, frame.count, frame.first) == (length, crc, epoch, count, first)
 
 
 def _find(scan: Scan, epoch: int, lsn: int) -> FrameSeen | None:
