@@ -150,8 +150,8 @@ static: setup
 unit: setup
 	$(BIN)/python -m pytest -n 2 --dist worksteal $(MEASURED) $(QUICK)
 
-sim-timed: setup
-	$(BIN)/python -m tests.sim --seconds $(SIM_SECONDS) $(addprefix --kind ,$(KIND))
+sim-timed: setup # in one process: the unit tests beside it have the other core
+	$(BIN)/python -m tests.sim --seconds $(SIM_SECONDS) --jobs 1 $(addprefix --kind ,$(KIND))
 
 sim: setup ## simulate SEEDS seeds, beginning with FIRST
 	$(BIN)/python -m tests.sim --seeds $(SEEDS) --first $(FIRST) $(addprefix --kind ,$(KIND))

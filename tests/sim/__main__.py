@@ -1,6 +1,7 @@
 """`python -m tests.sim --seeds N --first K` or `--seconds S`: runs seeds, kept ones first, and says what was proven.
 
-Each seed is run as one host (`--kind host`) and as a cluster (`--kind cluster`); without `--kind`, both by turns.
+Each seed is run as one host (`--kind host`) and as a cluster (`--kind cluster`); without `--kind`, both by turns. There
+are as many processes as cores (`--jobs`); what is printed does not depend on that, but for times.
 A failing seed prints what was violated, the last events, and the command that runs it again; the program ends with 1.
 """
 
@@ -11,14 +12,12 @@ from collections.abc import Iterator
 from itertools import count, islice
 from pathlib import Path
 
-from tests.sim.cluster.run import simulate as simulate_cluster
+from tests.sim.pool import KINDS, cores, in_order, simulate
 from tests.sim.run import Outcome
-from tests.sim.run import simulate as simulate_host
 from tests.sim.tally import NAMES
 
 KEPT = Path(__file__).with_name("seeds.txt")
 RATE = 200  # commands per second that "real time" means
-KINDS = {"host": simulate_host, "cluster": simulate_cluster}
 
 
 def kept_seeds(kind: str) -> list[int]:
@@ -92,6 +91,15 @@ def chosen(arguments: argparse.Namespace, kinds: list[str]) -> Iterator[tuple[st
         yield from ((kind, seed) for kind in kinds)
 
 
+def in_time(wanted: Iterator[tuple[str, int]], seconds: float | None) -> Iterator[tuple[str, int]]:
+    """At least one."""
+    end = time.monotonic() + seconds if seconds is not None else None
+    for which in wanted:
+        yield which
+        if end is not None and time.monotonic() > end:
+            return
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.sim", description=__doc__)
     parser.add_argument("--seeds", type=int, help="how many seeds")
@@ -100,24 +108,25 @@ def main() -> int:
     parser.add_argument("--kind", choices=list(KINDS), help="one host, or a cluster; both by turns when not given")
     parser.add_argument("--hash", action="store_true", help="print the trace hash of each seed")
     parser.add_argument("--only", action="store_true", help="without the kept seeds")
+    parser.add_argument("--jobs", type=int, default=cores(), help="so many processes; else one for each core")
     arguments = parser.parse_args()
     if arguments.seeds is None and arguments.seconds is None:
         arguments.seeds = 100
     kinds = [arguments.kind] if arguments.kind else list(KINDS)
-    end = time.monotonic() + arguments.seconds if arguments.seconds is not None else None
+    begun = time.monotonic()
     sums = {kind: Sums() for kind in kinds}
-    for kind, seed in chosen(arguments, kinds):
-        outcome = KINDS[kind](seed)
+    wanted = in_time(chosen(arguments, kinds), arguments.seconds)
+    for (kind, seed), outcome in in_order(simulate, wanted, jobs=arguments.jobs):
         if arguments.hash:
             print(f"{kind} {seed} {outcome.hash}", flush=True)
         if outcome.violation:
             show_failure(outcome)
             return 1
         sums[kind].add(outcome)
-        if end is not None and time.monotonic() > end:
-            break
     for kind in kinds:
         sums[kind].show(kind)
+    taken, cpu_s = time.monotonic() - begun, sum(each.cpu_s for each in sums.values())
+    print(f"--- {taken:.0f} s with {arguments.jobs} processes, {cpu_s:.0f} s of CPU in runs")
     return 0
 
 

@@ -15,16 +15,16 @@ _WALL_START: Final = 1_700_000_000_000
 class Clock:
     def __init__(self, world: World) -> None:
         self._world = world
-        self._jump_ms = 0
+        self._wall_ms = _WALL_START
 
     def elapsed(self) -> int:
         return self._world.now
 
     def wall(self) -> WallMs:
-        return WallMs(_WALL_START + self._world.now // 1000 + self._jump_ms)
+        return self._wall_ms + self._world.now // 1000  # type: ignore[return-value]
 
     def jump(self, milliseconds: int) -> None:
-        self._jump_ms += milliseconds
+        self._wall_ms += milliseconds
 
 
 class BootClock(Clock):
@@ -32,14 +32,14 @@ class BootClock(Clock):
 
     def __init__(self, world: World) -> None:
         super().__init__(world)
-        self._booted = 0
+        self.booted = 0
         self.boot()
 
     def boot(self) -> None:
-        self._booted = self._world.now - self._world.between(0, 3600 * SECOND)
+        self.booted = self._world.now - self._world.between(0, 3600 * SECOND)
 
     def elapsed(self) -> int:
-        return self._world.now - self._booted
+        return self._world.now - self.booted
 
 
 class OwnTime:

@@ -11,7 +11,7 @@ A sector of 512 bytes is written whole or not at all; that is what the log's for
 """
 
 import errno
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from random import Random
 from typing import Any, Final
@@ -20,7 +20,7 @@ from holdfast.core.log.files import Create, FileOp, List, Read, Rename, Size, Sy
 
 SECTOR: Final = 512
 FOLDERS: Final = ("segments", "index", "snapshots", "quarantine", "keys")
-READING: Final = (Read, Size, List)
+READING: Final = frozenset((Read, Size, List))
 
 
 class File:
@@ -33,22 +33,28 @@ class File:
         self.lost: dict[int, None] = {}
 
     def write(self, offset: int, data: bytes) -> None:
-        end = offset + len(data)
-        if end > len(self.cache):
-            self.cache.extend(bytes(end - len(self.cache)))
-        self.cache[offset:end] = data
-        for sector in range(offset // SECTOR, -(-end // SECTOR)):
-            self.dirty[sector] = None
-            if self.lost:
+        cache, end = self.cache, offset + len(data)
+        if end > len(cache):
+            cache.extend(bytes(end - len(cache)))
+        cache[offset:end] = data
+        sectors = range(offset // SECTOR, -(-end // SECTOR))
+        if len(sectors) == 1:
+            self.dirty[sectors[0]] = None
+        else:
+            self.dirty.update(dict.fromkeys(sectors))
+        if self.lost:
+            for sector in sectors:
                 self.lost.pop(sector, None)
 
     def sync(self) -> None:
-        if len(self.dirty) * SECTOR >= len(self.cache):
-            self.solid[:] = self.cache
+        cache, solid = self.cache, self.solid
+        if len(self.dirty) * SECTOR >= len(cache):
+            solid[:] = cache
         else:
+            self.fit(len(cache))
             for sector in self.dirty:
-                self.keep(sector)
-            self.fit(len(self.cache))
+                start = sector * SECTOR
+                solid[start : start + SECTOR] = cache[start : start + SECTOR]
         self.dirty.clear()
 
     def keep(self, sector: int) -> None:
@@ -120,6 +126,14 @@ class Disk:
         self._rng = rng
         self._changes: dict[str, list[Change]] = {}
         self._twins: dict[Change, tuple[str, Change]] = {}  # of a file that moves: folder and change on the other side
+        self._changing: dict[type[Any], Callable[[str, Any], None]] = {
+            Write: self._store,
+            Sync: self._sync,
+            Create: self._create,
+            Rename: self._rename,
+            SyncDir: self._sync_folder,
+            Unlink: self._unlink,
+        }
         for root in roots:
             for folder in ("", *FOLDERS):
                 where = f"{root}/{folder}"
@@ -128,31 +142,35 @@ class Disk:
     # Operations
 
     def execute(self, root: str, op: FileOp) -> Any:
-        match op:  # in the order of how often they come
-            case Write():
-                file = self.file(root, op.path)
-                self._grow(file, op.offset + len(op.data))
-                self._write(file, op.offset, op.data)
-            case Sync():
-                self.file(root, op.path).sync()
-            case Read():
-                return bytes(memoryview(self.file(root, op.path).cache)[op.offset : op.offset + op.length])
-            case List():
-                return sorted(self.names[f"{root}/{op.path}"])
-            case Size():
-                return len(self.file(root, op.path).cache)
-            case Create():
-                self._create(root, op)
-            case Rename():
-                self._rename(root, op)
-            case SyncDir():
-                where = f"{root}/{op.path}"
-                for change in tuple(self._changes[where]):
-                    self._settle(where, change, is_kept=True)
-            case Unlink():
-                where, name = _split(root, op.path)
-                self._change(where, Change(self.file(root, op.path), name, None))
-        return None
+        kind = type(op)
+        change = self._changing.get(kind)
+        if change is not None:
+            return change(root, op)
+        if kind is List:
+            return sorted(self.names[f"{root}/{op.path}"])  # type: ignore[union-attr]
+        file = self.file(root, op.path)  # type: ignore[union-attr]
+        if isinstance(op, Size):
+            return len(file.cache)
+        assert isinstance(op, Read)
+        return bytes(memoryview(file.cache)[op.offset : op.offset + op.length])
+
+    def _store(self, root: str, op: Write) -> None:
+        file, offset, data = self.file(root, op.path), op.offset, op.data
+        if offset + len(data) > len(file.cache):
+            self._grow(file, offset + len(data))
+        self._write(file, offset, data)
+
+    def _sync(self, root: str, op: Sync) -> None:
+        self.file(root, op.path).sync()
+
+    def _sync_folder(self, root: str, op: SyncDir) -> None:
+        where = f"{root}/{op.path}"
+        for change in tuple(self._changes[where]):
+            self._settle(where, change, is_kept=True)
+
+    def _unlink(self, root: str, op: Unlink) -> None:
+        where, name = _split(root, op.path)
+        self._change(where, Change(self.file(root, op.path), name, None))
 
     def file(self, root: str, path: str) -> File:
         where, name = _split(root, path)

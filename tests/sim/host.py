@@ -23,7 +23,7 @@ from tests.sim.runner import Runner
 from tests.sim.world import MS, SECOND, World
 
 Result = TypeVar("Result")
-SYNCING: Final = (Sync, SyncDir)
+SLOW: Final = 300 * MS  # what a sync of a slow disk takes longer
 RARE: Final = (Create, Rename, SyncDir, Unlink)  # operations whose failpoints are tried more often
 KILL, POWER = "kill", "power cut"
 
@@ -62,6 +62,7 @@ class Host:
         self.commands = 0
         self.is_healed = False
         self.repaired_at = -SECOND  # when damaged bytes were brought back last
+        self.slow_until = 0
 
     # Life
 
@@ -104,44 +105,47 @@ class Host:
     # The disk, with its faults
 
     def execute(self, root: str, op: FileOp) -> Any:
-        plan, world = self.plan, self.world
-        if not self.is_healed:
-            if isinstance(op, Read):
-                if world.chance(plan.read_error):
-                    world.fault("read error", op.path)
-                    raise OSError(errno.EIO, f"read {op.path}")
-            elif isinstance(op, Write):
-                if world.chance(plan.write_error):
-                    world.fault("write error", op.path)
-                    self.disk.fail_write(root, op)
-            elif isinstance(op, Sync) and world.chance(plan.sync_error):
-                world.fault("sync error", op.path)
-                self.disk.fail_sync(root, op)
+        plan = self.plan
+        if (plan.read_error or plan.write_error or plan.sync_error) and not self.is_healed:
+            self._fail_perhaps(root, op)
         try:
             return self.disk.execute(root, op)
         except OSError as problem:
             if problem.errno == errno.ENOSPC:
-                world.fault("no space", getattr(op, "path", ""))
+                self.world.fault("no space", getattr(op, "path", ""))
             raise
 
+    def _fail_perhaps(self, root: str, op: FileOp) -> None:
+        plan, world = self.plan, self.world
+        if isinstance(op, Read):
+            if world.chance(plan.read_error):
+                world.fault("read error", op.path)
+                raise OSError(errno.EIO, f"read {op.path}")
+        elif isinstance(op, Write):
+            if world.chance(plan.write_error):
+                world.fault("write error", op.path)
+                self.disk.fail_write(root, op)
+        elif isinstance(op, Sync) and world.chance(plan.sync_error):
+            world.fault("sync error", op.path)
+            self.disk.fail_sync(root, op)
+
     def latency(self, op: FileOp) -> int:
-        world = self.world
-        if isinstance(op, SYNCING):
-            if not self.is_healed and world.chance(self.plan.slow_sync):
-                world.fault("slow sync")
-                return world.between(20 * MS, 600 * MS)
-            return world.between(self.plan.sync_us // 2, self.plan.sync_us * 2)
-        return world.between(10, 60)
+        world, plan, kind = self.world, self.plan, type(op)
+        if kind is not Sync and kind is not SyncDir:
+            return 10 + int(world.random() * 51)
+        slow = SLOW if world.now < self.slow_until else 0
+        if plan.slow_sync and not self.is_healed and world.chance(plan.slow_sync):
+            world.fault("slow sync")
+            return slow + world.between(20 * MS, 600 * MS)
+        return slow + world.between(plan.sync_us // 2, plan.sync_us * 2)
 
     def fails_at(self, op: FileOp) -> str:
-        """KILL or POWER when the process crashes just before this operation is carried out; else empty."""
-        if isinstance(op, READING):
-            return ""
+        """KILL or POWER when the process crashes just before this operation, which changes something; else empty."""
         self.ops += 1
         if self.failpoint is not None:
             return self.failpoint(self.ops, op)
         probability = self.plan.failpoint
-        if self.is_healed or not probability:
+        if not probability or self.is_healed:
             return ""
         if not self.world.chance(probability if isinstance(op, RARE) else probability / 20):
             return ""
@@ -202,13 +206,13 @@ class Process:
     # Events of this life
 
     def call(self, delay: int, action: Callable[..., None], *args: Any) -> None:
-        self.world.after(delay, self._gate, action, args)
+        self.world.after(delay, self.gate, action, args)
 
-    def _gate(self, action: Callable[..., None], args: tuple[Any, ...]) -> None:
+    def gate(self, action: Callable[..., None], args: tuple[Any, ...]) -> None:
         if not self.is_alive:
             return
         if self.world.now < self.resume_at:
-            self.world.after(self.resume_at - self.world.now, self._gate, action, args)
+            self.world.at(self.resume_at, self.gate, action, args)
             return
         try:
             action(*args)
@@ -226,35 +230,7 @@ class Process:
 
     def run(self, shard: ShardId | str, work: Work[Result], on_done: Callable[[Result], None]) -> None:
         """Carries out one operation after the other, each in its own time."""
-        self._advance(shard, work, on_done, None, None)
-
-    def _advance(
-        self,
-        shard: ShardId | str,
-        work: Work[Any],
-        on_done: Callable[[Any], None],
-        value: Any,
-        problem: OSError | None,
-    ) -> None:
-        try:
-            op = work.throw(problem) if problem is not None else work.send(value)
-        except StopIteration as end:
-            on_done(end.value)
-            return
-        self.call(self.host.latency(op), self._do, shard, work, on_done, op)
-
-    def _do(self, shard: ShardId | str, work: Work[Any], on_done: Callable[[Any], None], op: FileOp) -> None:
-        if kind := self.host.fails_at(op):
-            self.host.crash(kind, f"before {name_of(op)}")
-            return
-        value, problem = None, None
-        try:
-            value = self.host.execute(str(shard), op)
-        except OSError as error:
-            problem = error
-        if not isinstance(op, READING):
-            self.world.note(f"{shard} {name_of(op)}")
-        self._advance(shard, work, on_done, value, problem)
+        Running(self, str(shard), work, on_done).advance(None)
 
     def run_now(self, shard: ShardId, work: Work[Result]) -> Result:
         """At once: for reads that the page cache answers."""
@@ -301,11 +277,49 @@ class Process:
             self.host.witness.abandoned(request)
 
 
+class Running:
+    """Work on its way through the operations that it asks for."""
+
+    __slots__ = ("_on_done", "_op", "_process", "_root", "_work")
+
+    def __init__(self, process: Process, root: str, work: Work[Any], on_done: Callable[[Any], None]) -> None:
+        self._process = process
+        self._root = root
+        self._work = work
+        self._on_done = on_done
+        self._op: Any = None
+
+    def advance(self, value: Any, problem: OSError | None = None) -> None:
+        try:
+            self._op = op = self._work.send(value) if problem is None else self._work.throw(problem)
+        except StopIteration as end:
+            self._on_done(end.value)
+            return
+        process = self._process
+        process.call(process.host.latency(op), self._do)
+
+    def _do(self) -> None:
+        op, root, host = self._op, self._root, self._process.host
+        is_change = type(op) not in READING
+        if is_change and (kind := host.fails_at(op)):
+            host.crash(kind, f"before {name_of(op)}")
+            return
+        value, problem = None, None
+        try:
+            value = host.execute(root, op)
+        except OSError as error:
+            problem = error
+        if is_change:
+            host.world.note(f"{root} {name_of(op)}")
+        self.advance(value, problem)
+
+
 def name_of(op: FileOp) -> str:
-    match op:
-        case Rename():
-            return f"rename {op.old} {op.new}"
-        case Write():
-            return f"write {op.path} {op.offset} {len(op.data)}"
-        case _:
-            return f"{type(op).__name__} {op.path}"
+    kind = type(op)
+    if kind is Write:
+        return f"write {op.path} {op.offset} {len(op.data)}"  # type: ignore[union-attr]
+    if kind is Sync:
+        return f"Sync {op.path}"  # type: ignore[union-attr]
+    if isinstance(op, Rename):
+        return f"rename {op.old} {op.new}"
+    return f"{kind.__name__} {op.path}"

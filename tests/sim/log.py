@@ -16,7 +16,7 @@ _HEADER = struct.Struct("<8sIIQQIqQ")
 _PROMISE = struct.Struct("<8sII")
 
 
-class FrameSeen(msgspec.Struct, frozen=True):
+class FrameSeen(msgspec.Struct, frozen=True, gc=False):
     offset: int
     length: int  # without padding
     crc: int
@@ -25,23 +25,31 @@ class FrameSeen(msgspec.Struct, frozen=True):
     count: int
     time: int
     durable: int
+    last: int
 
     @property
-    def last(self) -> int:
-        return self.first + self.count - 1
+    def end(self) -> int:
+        """Where the next one begins."""
+        return self.offset + -(-self.length // SECTOR) * SECTOR
+
+
+def frame_at(data: bytes | bytearray, at: int) -> FrameSeen | None:
+    """The frame that begins there, if it is whole."""
+    if at + _FRAME.size > len(data):
+        return None
+    length, crc, _, epoch, count, first, time, _, durable = _FRAME.unpack_from(data, at)
+    if length < _FRAME.size or at + length > len(data):
+        return None
+    if google_crc32c.value(bytes(data[at + 8 : at + length])) != crc:
+        return None
+    return FrameSeen(at, length, crc, epoch, first, count, time, durable, first + count - 1)
 
 
 def frames(data: bytes | bytearray, start: int = SECTOR) -> Iterator[FrameSeen]:
     """From `start` on, as long as they are whole."""
-    at, view = start, memoryview(data)
-    while at + _FRAME.size <= len(data):
-        length, crc, _, epoch, count, first, time, _, durable = _FRAME.unpack_from(data, at)
-        if length < _FRAME.size or at + length > len(data):
-            return
-        if google_crc32c.value(bytes(view[at + 8 : at + length])) != crc:
-            return
-        yield FrameSeen(at, length, crc, epoch, first, count, time, durable)
-        at += -(-length // SECTOR) * SECTOR
+    while (frame := frame_at(data, start)) is not None:
+        yield frame
+        start = frame.end
 
 
 def stamp_of_write(offset: int, data: bytes) -> int:

@@ -1,7 +1,8 @@
 """`python -m tests.sim.long --hours H`: whole days of clusters (cluster/long.py), until H hours have been simulated.
 
-What is known so far is written after each day (`--write`), so that a run which is stopped has a result. A day that
-fails is shown with the command that runs it again; the others go on, and the program ends with 1.
+As many processes as there are cores run days (`--jobs`), which are counted in the order of their seeds. What is known
+so far is written after each day (`--write`), so that a run which is stopped has a result. A day that fails is shown
+with the command that runs it again; the others go on, and the program ends with 1.
 """
 
 import argparse
@@ -9,12 +10,13 @@ import io
 import platform
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import redirect_stdout
-from itertools import count
 from pathlib import Path
 
 from tests.sim.__main__ import Sums
-from tests.sim.cluster.long import HOUR, simulate_day
+from tests.sim.cluster.long import DAY, HOUR, simulate_day
+from tests.sim.pool import cores, in_order
 from tests.sim.run import Outcome
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -43,6 +45,12 @@ def summary(sums: Sums, failed: list[Outcome], *, first: int, made_of: str) -> s
     return "\n".join(lines) + "\n"
 
 
+def wanted(arguments: argparse.Namespace) -> Iterator[int]:
+    """Days, of which each is a day long at least."""
+    days = -(-arguments.hours * HOUR // DAY) if arguments.days is None else arguments.days
+    return iter(range(arguments.first, arguments.first + int(days)))
+
+
 def show_failure(outcome: Outcome) -> None:
     print("\n".join(outcome.last))
     print(f"\nday {outcome.seed} violates {outcome.invariant}: {outcome.violation}")
@@ -56,14 +64,12 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--write", type=Path, help="where the summary goes, after each day")
     parser.add_argument("--hash", action="store_true", help="print the trace hash of each day")
+    parser.add_argument("--jobs", type=int, default=cores(), help="so many processes; else one for each core")
     arguments = parser.parse_args()
     if arguments.write:
         arguments.write.parent.mkdir(parents=True, exist_ok=True)  # now, not after the first day
     sums, failed, made_of = Sums(), list[Outcome](), commit()
-    for seed in count(arguments.first):
-        if sums.simulated_us >= arguments.hours * HOUR or sums.seeds == arguments.days:
-            break
-        outcome = simulate_day(seed)
+    for seed, outcome in in_order(simulate_day, wanted(arguments), jobs=arguments.jobs):
         sums.add(outcome)
         if arguments.hash:
             print(f"day {seed} {outcome.hash}", flush=True)
@@ -72,6 +78,8 @@ def main() -> int:
             show_failure(outcome)
         if arguments.write:
             arguments.write.write_text(summary(sums, failed, first=arguments.first, made_of=made_of))
+        if sums.simulated_us >= arguments.hours * HOUR:
+            break
     print(summary(sums, failed, first=arguments.first, made_of=made_of), end="")
     return 1 if failed else 0
 

@@ -143,7 +143,7 @@ class Simulation:
             checks=self.checkers.tally.counts,
             violation=violation,
             invariant=invariant,
-            last=list(self.world.last),
+            last=self.world.last,
         )
 
 

@@ -262,7 +262,7 @@ class Runner:
     # Moves between shards
 
     def _send_outgoing(self) -> None:
-        if self._is_handing:
+        if self._is_handing or not any(outbox.entries for outbox in self.primary.shard.outboxes.values()):
             return
         due = self.primary.outgoing(self.time.now())
         if due:
@@ -356,7 +356,10 @@ class Runner:
         upto = self.journal.sealed_upto()
         fresh = [each for each in self.journal.segments if self._snapshot_lsn < each.last <= upto]
         if len(fresh) >= self.host.plan.snapshot_every:
-            yield from self._advance(upto, advance_snapshot(self.shard, upto, machine=Shard))
+            yield from self._advance(upto, self._replay_aside(upto))
+
+    def _replay_aside(self, upto: Lsn) -> Work[Advanced | None]:
+        return advance_snapshot(self.shard, upto, machine=Shard)
 
     def _advance(self, upto: Lsn, work: Work[Advanced | None]) -> Work[None]:
         advanced = yield from work

@@ -8,9 +8,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.sim.__main__ import KINDS, kept_seeds
+from tests.sim.__main__ import kept_seeds
 from tests.sim.mutants import is_right, run_one
 from tests.sim.plan import OPTIONAL, Plan, draw
+from tests.sim.pool import KINDS, in_order
+from tests.sim.pool import simulate as simulate_one
 from tests.sim.run import Outcome, simulate
 from tests.sim.tally import CLUSTER_ONLY
 
@@ -34,6 +36,14 @@ def test_a_seed_gives_the_same_trace_in_every_run_and_under_every_hash_seed(kind
     first, second = run_in_process(kind, "1"), run_in_process(kind, "2")
     assert first == second
     assert first[0] == f"{kind} 4 {KINDS[kind](4).hash}"
+
+
+def test_several_processes_give_the_same_as_one_in_the_same_order() -> None:
+    wanted = [("host", seed) for seed in (6, 3, 1)]
+    runs = [list(in_order(simulate_one, iter(wanted), jobs=jobs)) for jobs in (1, 2)]
+    one, two = ([(which, outcome.hash, outcome.checks) for which, outcome in each] for each in runs)
+    assert one == two
+    assert [which for which, *_ in one] == wanted
 
 
 def test_different_seeds_give_different_traces_and_different_faults() -> None:

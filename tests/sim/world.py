@@ -34,10 +34,11 @@ class World:
         self.seed = seed
         self.now = 0  # microseconds since the run began
         self.rng = Random(seed)
+        self.random = self.rng.random  # for those who draw for every event
         self.pace = 1  # so many times slower is what machines do at intervals (cluster/doze.py)
         self.faults: dict[str, int] = {}  # injected so far, by kind
         self.events: dict[str, int] = {}  # other things worth counting
-        self.last: deque[str] = deque(maxlen=KEPT)
+        self._last: deque[str] = deque(maxlen=KEPT)
         self._digest = blake2b(digest_size=16)
         self._unhashed: list[str] = []
         self._events: list[tuple[int, int, Action, tuple[Any, ...]]] = []
@@ -49,11 +50,20 @@ class World:
         self._count += 1
         heappush(self._events, (self.now + delay, self._count, action, args))
 
+    def at(self, instant: int, action: Action, *args: Any) -> None:
+        """The same, for those who have reckoned when."""
+        self._count += 1
+        heappush(self._events, (instant, self._count, action, args))
+
+    def is_alone(self) -> bool:
+        """Nothing else happens at this instant: who would be called after 0 µs may be called now."""
+        return not self._events or self._events[0][0] > self.now
+
     def run(self, until: int) -> None:
         """Everything that happens up to and including `until`; then it is that late."""
-        events = self._events
+        events, pop = self._events, heappop
         while events and events[0][0] <= until:
-            self.now, _, action, args = heappop(events)
+            self.now, _, action, args = pop(events)
             action(*args)
         self.now = max(self.now, until)
 
@@ -74,11 +84,11 @@ class World:
     # Chance
 
     def chance(self, probability: float) -> bool:
-        return probability > 0 and self.rng.random() < probability
+        return probability > 0 and self.random() < probability
 
     def between(self, low: int, high: int) -> int:
         """Uniform; cheaper than randint."""
-        return low + int(self.rng.random() * (high - low + 1))
+        return low + int(self.random() * (high - low + 1))
 
     def gap(self, mean: int) -> int:
         """To the next event of a kind that happens every `mean` microseconds."""
@@ -87,15 +97,20 @@ class World:
     # What happened
 
     def note(self, text: str) -> None:
-        line = f"{self.now} {text}"
-        self.last.append(line)
-        self._unhashed.append(line)
-        if len(self._unhashed) >= HASHED_AT_ONCE:
+        unhashed = self._unhashed
+        unhashed.append(f"{self.now} {text}")
+        if len(unhashed) >= HASHED_AT_ONCE:
             self._hash()
 
     def _hash(self) -> None:
         self._digest.update("".join(self._unhashed).encode())
+        self._last.extend(self._unhashed[-KEPT:])
         self._unhashed.clear()
+
+    @property
+    def last(self) -> list[str]:
+        """What happened just now."""
+        return [*self._last, *self._unhashed][-KEPT:]
 
     def fault(self, kind: str, text: str = "") -> None:
         self.faults[kind] = self.faults.get(kind, 0) + 1

@@ -29,6 +29,7 @@ from tests.sim.cluster.plan import ClusterPlan
 from tests.sim.cluster.store import STORE, Store
 from tests.sim.cluster.wire import Wire
 from tests.sim.queues import ONE, TWO, Queue
+from tests.sim.recall import Recall
 from tests.sim.request import Request
 from tests.sim.world import MS, SECOND, World
 
@@ -52,6 +53,7 @@ class Cluster:
         self.checkers = ClusterCheckers(self.world, self.account, self.seals, window=window)
         self.checkers.cluster = self
         self.store.observer = self.checkers
+        self.recall = Recall(self.checkers.tally)
         self.nodes = [Node(f"h{number}", self) for number in range(1, plan.hosts + 1)]
         self._by_name = {node.name: node for node in self.nodes}
         self.frontends = [Frontend(f"f{number}", self) for number in range(1, plan.frontends + 1)]
@@ -163,9 +165,9 @@ class Cluster:
     def send(self, source: Node, target: str, action: str, *args: Any) -> None:
         """A message from host to host: what `action` of the process there is told."""
         if source.name == target:
-            source.hear(action, *args)
+            source.tell_itself(action, *args)
         else:
-            self.wire.send(source.name, target, self.node(target).hear, action, *args)
+            self.wire.send(source.name, target, self._by_name[target].hear, action, *args)  # type: ignore[index]
 
     def acknowledged(self, shard: int) -> None:
         crashed = self.crashed_at.pop(shard, None)

@@ -59,6 +59,7 @@ class Frontend:
         self._errands: dict[int, Errand] = {}  # by their calls
         self._calls: dict[Request, int] = {}
         self._alarm: int | None = None
+        self._names: dict[LaneId, QueueName] = {}  # of queues that were asked for, by lane
         client = StoreClient(name, cluster.store, self.world.after)
         Watch(client, "", on_event=self._changed, on_revision=lambda _: None)
 
@@ -84,8 +85,10 @@ class Frontend:
     def _queue(self, request: Request) -> QueueName:
         """Of queues that keep their one lane, the table hears when they are first used."""
         lane: LaneId = request.command.lane  # type: ignore[union-attr]
+        if (known := self._names.get(lane)) is not None:
+            return known
         queue = self.cluster.account.lanes[lane].queue
-        name = name_of(queue.lane)
+        name = self._names[lane] = name_of(queue.lane)
         if not queue.is_spread and self.table.layout(name) is None:
             put = put_row(QueueRow(name, queue.lane, ShardId(request.shard), {}, {}, WallMs(0), WallMs(0)))
             self.table.feed(Event(0, put.key, Record(put.key, put.value, 0, 0)))

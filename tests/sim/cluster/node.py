@@ -25,7 +25,7 @@ from tests.sim.cluster.seat import Seat
 from tests.sim.cluster.steward import Steward
 from tests.sim.cluster.store import UNKNOWN, StoreClient, outcome_of
 from tests.sim.disk import Disk
-from tests.sim.host import POWER, SYNCING, Host, Process
+from tests.sim.host import POWER, Host, Process
 from tests.sim.request import REFUSED, Request
 from tests.sim.request import UNKNOWN as FATE_UNKNOWN
 from tests.sim.runner import Settling
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
 HOME: Final = "host"  # the folder of the identity
 CLUSTER: Final = "sim"
-SLOW: Final = 300 * MS
 
 
 class Node(Host):
@@ -58,7 +57,6 @@ class Node(Host):
         self.former: list[Disk] = []  # disks that were replaced, as they were
         self.is_lost = False  # its disk is not what it was, and nobody knows yet
         self.identity: Identity | None = None  # of the disk, as far as anybody knows
-        self.slow_until = 0
         self.back_at = 0  # not started before
 
     def new_disk(self) -> Disk:
@@ -116,13 +114,9 @@ class Node(Host):
         if self.process is not None:
             self.process.resume_at = 0
 
-    def latency(self, op: FileOp) -> int:
-        slow = SLOW if self.world.now < self.slow_until and isinstance(op, SYNCING) else 0
-        return slow + super().latency(op)
-
     def execute(self, root: str, op: FileOp) -> Any:
-        answer = super().execute(root, op)
-        if isinstance(op, Sync) and root != HOME:
+        answer = Host.execute(self, root, op)
+        if type(op) is Sync and root != HOME:
             self.cluster.checkers.disk_synced(self, root, op)
         return answer
 
@@ -139,7 +133,17 @@ class Node(Host):
 
     def hear(self, action: str, *args: Any) -> None:
         """From another host, for the process that runs now."""
-        if isinstance(self.process, NodeProcess):
+        process = self.process
+        if process is None:
+            return
+        if self.world.is_alone():
+            process.gate(getattr(process, action), args)
+        else:
+            process.call(0, getattr(process, action), *args)
+
+    def tell_itself(self, action: str, *args: Any) -> None:
+        """The same from this host, which is busy with something else."""
+        if self.process is not None:
             self.process.call(0, getattr(self.process, action), *args)
 
 

@@ -11,20 +11,38 @@ import struct
 from typing import Final
 
 from tests.sim.disk import Disk, File
-from tests.sim.log import FrameSeen, frames
+from tests.sim.log import FrameSeen, frame_at, frames
 from tests.sim.tally import Tally
 from tests.sim.world import World
 
 SECTOR: Final = 512
-_HEAD = struct.Struct("<IIIIIQ")
+_HEAD = struct.Struct("<IIIIIQ")  # of a frame, what tells it from any other: length, checksums, epoch, count, first lsn
+HEAD: Final = _HEAD.size
+NO_LENGTH: Final = bytes(4)  # where no frame begins
+NOTHING: Final = (0, 0, 0)
+NOWHERE: Final[tuple[str, File | None]] = ("", None)
 
 
 class Scan:
-    __slots__ = ("end", "found")
+    """What was found in a file. `head` are the bytes of the last frame's head: if they are others, the file was cut."""
+
+    __slots__ = ("end", "found", "head")
 
     def __init__(self) -> None:
         self.end = SECTOR
         self.found: list[FrameSeen] = []
+        self.head = bytearray()
+
+    def add(self, frame: FrameSeen, data: bytearray) -> None:
+        self.found.append(frame)
+        self.end = frame.end
+        self.head = data[frame.offset : frame.offset + HEAD]
+
+    def is_of(self, data: bytearray) -> bool:
+        if not self.found:
+            return True
+        last = self.found[-1]
+        return data[last.offset : last.offset + HEAD] == self.head or _is_same(data, last)
 
 
 class Platters:
@@ -32,23 +50,24 @@ class Platters:
         self._world = world
         self._tally = tally
         self._scans: dict[File, Scan] = {}
+        self._latest: dict[tuple[Disk, int], tuple[str, File | None]] = {}  # the segment that was synced last
         self._seen: dict[tuple[int, int, int], tuple[int, int, int]] = {}  # shard, epoch, lsn: its frame
         self._furthest: dict[tuple[str, int, int], int] = {}  # host, shard, epoch: the last lsn that was durable there
         self._reached: dict[int, tuple[int, int, int]] = {}  # shard: epoch, lsn and time of the last acknowledged
 
-    def note(self, host: str, shard: int, file: File, path: str) -> None:
+    def note(self, host: str, disk: Disk, shard: int, name: str, file: File) -> None:
         """A segment was synced: its new frames have to be those that stand elsewhere under the same numbers."""
-        where = f"{host} {path}"
-        scan = self._scans.get(file)
-        if scan is None or (scan.found and not _is_same(file, scan.found[-1])):  # new, or it was cut
+        data, scan = file.solid, self._scans.get(file)
+        self._latest[disk, shard] = (name, file)
+        if scan is None or not scan.is_of(data):  # new, or it was cut
             scan = self._scans[file] = Scan()
-        for frame in frames(file.solid, scan.end):
-            self._check_time(shard, frame, scan.found[-1].time if scan.found else 0, where)
-            self._register(shard, frame, where)
-            scan.found.append(frame)
-            scan.end = frame.offset + -(-frame.length // SECTOR) * SECTOR
-        if scan.found:
-            last = scan.found[-1]
+        found = scan.found
+        while data[scan.end : scan.end + 4] != NO_LENGTH and (frame := frame_at(data, scan.end)) is not None:
+            self._check_time(shard, frame, found[-1].time if found else 0, (host, name))
+            self._register(shard, frame, (host, name))
+            scan.add(frame, data)
+        if found:
+            last = found[-1]
             key = (host, shard, last.epoch)
             self._furthest[key] = max(last.last, self._furthest.get(key, 0))
 
@@ -56,9 +75,9 @@ class Platters:
         """The host had it on a disk once, as part of a segment."""
         return self._furthest.get((host, shard, epoch), 0) >= lsn
 
-    def _register(self, shard: int, frame: FrameSeen, where: str) -> None:
+    def _register(self, shard: int, frame: FrameSeen, where: tuple[str, str]) -> None:
         mine = (frame.first, frame.crc, frame.time)
-        for lsn in range(frame.first, frame.first + frame.count):
+        for lsn in range(frame.first, frame.last + 1):
             others = self._seen.setdefault((shard, frame.epoch, lsn), mine)
             if others != mine:
                 self._tally.check("I6", False, f"{where}: epoch {frame.epoch} lsn {lsn} has other bytes than elsewhere")
@@ -69,10 +88,11 @@ class Platters:
         there = {file for disk in disks for names in disk.solid_names.values() for file in names.values()}
         there |= {file for disk in disks for names in disk.names.values() for file in names.values()}
         self._scans = {file: scan for file, scan in self._scans.items() if file in there}
+        self._latest = {key: each for key, each in self._latest.items() if key[0] in disks}
 
-    def _check_time(self, shard: int, frame: FrameSeen, before: int, where: str) -> None:
+    def _check_time(self, shard: int, frame: FrameSeen, before: int, where: tuple[str, str]) -> None:
         now, time = self._world.now, frame.time
-        epoch, lsn, reached = self._reached.get(shard, (0, 0, 0))
+        epoch, lsn, reached = self._reached.get(shard, NOTHING)
         is_of_log = frame.epoch >= epoch and frame.last > lsn  # unlike what a deposed primary still writes
         if not before <= time <= now or (is_of_log and time < reached):
             text = f"{where}: lsn {frame.first} of epoch {frame.epoch} is of {time}, behind {before}; lsn {lsn} was"
@@ -88,9 +108,10 @@ class Platters:
     def holds(self, disk: Disk, shard: int, *, epoch: int, lsn: int) -> bool:
         """The record, or a snapshot that covers it, is durable on this disk."""
         names = disk.solid_names[f"{shard}/segments"]
-        logs = [name for name in names if name[0] != "s"]  # not spares
-        if logs and self._has(names[max(logs)], epoch, lsn):  # nearly always
+        name, file = self._latest.get((disk, shard), NOWHERE)
+        if file is not None and names.get(name) is file and self._has(file, epoch, lsn):  # nearly always
             return True
+        logs = [name for name in names if name[0] != "s"]  # not spares
         for name in sorted(logs, reverse=True):
             if int(name[:8], 16) <= epoch and int(name[9:25], 16) <= lsn and self._has(names[name], epoch, lsn):
                 return True
@@ -109,21 +130,22 @@ class Platters:
             frame = _find(scan, epoch, lsn) if scan is not None else None
             if frame is None:
                 return False
-            if _is_same(file, frame):
-                return next(frames(file.solid, frame.offset), None) is not None
-            self._scans[file] = scan = Scan()
+            if frame_at(file.solid, frame.offset) == frame:
+                return True
+            if _is_same(file.solid, frame):  # damaged: what lies behind it is as it was
+                return False
+            self._scans[file] = scan = Scan()  # it was cut
             for each in frames(file.solid):
-                scan.found.append(each)
-                scan.end = each.offset + -(-each.length // SECTOR) * SECTOR
+                scan.add(each, file.solid)
         return False
 
 
-def _is_same(file: File, frame: FrameSeen) -> bool:
-    if len(file.solid) < frame.offset + _HEAD.size:
+def _is_same(data: bytearray, frame: FrameSeen) -> bool:
+    """By its head; whether it is whole is not looked at."""
+    if len(data) < frame.offset + HEAD:
         return False
-    length, crc, _, epoch, count, first = _HEAD.unpack_from(file.solid, frame.offset)
-    seen = (frame.length, frame.crc, frame.epoch, frame.count, frame.first)
-    return seen == (length, crc, epoch, count, first)
+    length, crc, _, epoch, count, first = _HEAD.unpack_from(data, frame.offset)
+    return (frame.length, frame.crc, frame.epoch, frame.count, frame.first) == (length, crc, epoch, count, first)
 
 
 def _find(scan: Scan, epoch: int, lsn: int) -> FrameSeen | None:

@@ -31,21 +31,30 @@ COMPARE_EVERY: Final = 9 * SECOND  # live state against disk, per seat
 LOOK_EVERY: Final = 100 * MS  # at what a follower has applied
 
 
+class Looks:
+    """When a host's part in a shard is looked at again, whatever process runs there."""
+
+    __slots__ = ("compare_at", "look_at")
+
+    def __init__(self) -> None:
+        self.look_at = self.compare_at = 0
+
+
 class Replicas:
     def __init__(self, checkers: "ClusterCheckers") -> None:
         self._checkers = checkers
         self._tally = checkers.tally
-        self._compare_at: dict[tuple[str, int], int] = {}
-        self._look_at: dict[tuple[str, int], int] = {}
+        self._looks: dict[tuple[str, int], Looks] = {}
         self._heard: dict[tuple[str, int, str], int] = {}  # host, shard, whom: when last
 
     # Messages
 
     def sends(self, seat: "Seat", message: Message) -> None:
-        if not isinstance(message, Ack | Fenced):
+        if not isinstance(message, (Ack, Fenced)):
             return
-        file = seat.host.disk.solid_names[f"{seat.shard}/"].get("promise")
-        if any(flip.file is file for flip in seat.host.disk.flips):
+        disk = seat.host.disk
+        file = disk.solid_names[f"{seat.shard}/"].get("promise")
+        if disk.flips and any(flip.file is file for flip in disk.flips):
             return  # what stood there cannot be told any more
         promised = promised_epoch(file.solid) if file is not None else 0
         if message.epoch != promised:
@@ -54,7 +63,7 @@ class Replicas:
         self._tally.counts["I4"] += 1
 
     def hears(self, seat: "Seat", sender: str) -> None:
-        self._heard[str(seat.host.name), int(seat.shard), sender] = seat.world.now
+        self._heard[seat.host.name, seat.shard, sender] = seat.world.now
 
     def handed_out(self, request: Request) -> None:
         """Who has not heard all its members for so long hands nothing out: somebody else may lead. It was decided after
@@ -69,19 +78,24 @@ class Replicas:
 
     # States
 
+    def looks_at(self, host: str, shard: int) -> Looks:
+        return self._looks.setdefault((host, shard), Looks())
+
     def stepped(self, seat: "Seat", replica: Replica) -> None:
         """After every step: now and then a look, when live state and disk can be compared."""
-        key, now = (str(seat.host.name), int(seat.shard)), seat.world.now
-        if now < self._look_at.get(key, 0) or replica.is_copying:
+        now, looks = seat.world.now, seat.looks
+        if now < looks.look_at or replica.is_copying:
             return
-        archive = replica.log.archive
+        archive = replica.archive
         if isinstance(archive, ReplicaLog):
-            self._look_at[key] = now + LOOK_EVERY
+            looks.look_at = now + LOOK_EVERY
             self._check_applied(seat, archive)
-        if now >= self._compare_at.get(key, 0) and not seat.host.disk.flips:
+        if now < looks.compare_at:
+            looks.look_at = now + LOOK_EVERY
+        elif not seat.host.disk.flips:
             live = _settled_state(replica, archive)
             if live is not None:
-                self._compare_at[key] = now + COMPARE_EVERY * seat.world.pace
+                looks.compare_at = now + COMPARE_EVERY * seat.world.pace
                 self._compare(seat, live)
 
     def _check_applied(self, seat: "Seat", log: ReplicaLog) -> None:

@@ -165,7 +165,7 @@ class ClusterSimulation:
             gaps=self.cluster.gaps,
             violation=violation,
             invariant=invariant,
-            last=list(self.world.last),
+            last=self.world.last,
         )
 
 

@@ -6,6 +6,7 @@ dropped, and the shard is recovered from this disk anew. Damage that a read or t
 which fetches the segment from a peer; nobody else brings it back.
 """
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from holdfast.core.coordination.asking import Fetched, Settled, Transact
@@ -29,6 +30,7 @@ from holdfast.core.replication.station import (
     Frozen,
     Heard,
     Job,
+    Notice,
     Output,
     Presence,
     Present,
@@ -49,6 +51,9 @@ class Seat(Upkeep):
         super().__init__(process, node, shard)
         self.epoch = 0
         self.time = _Time(self)  # type: ignore[assignment]
+        self._witness = node.cluster.checkers.replicas
+        self.looks = self._witness.looks_at(node.name, shard)
+        self._clock = node.clock
 
     # Start, and start again
 
@@ -76,7 +81,7 @@ class Seat(Upkeep):
             segment_bytes=plan.segment_bytes,
             reserve_bytes=plan.reserve_bytes,
         )
-        self.journal = self.replica.log.archive  # type: ignore[assignment]
+        self.journal = self.replica.archive  # type: ignore[assignment]
         self._indexes.clear()
         self._snapshot_lsn = Lsn(0)
         self._compacted.clear()
@@ -116,19 +121,19 @@ class Seat(Upkeep):
     # Steps
 
     def now(self) -> Instant:
-        return Instant(self.host.clock.elapsed())
+        return self.world.now - self._clock.booted  # type: ignore[return-value]
 
     def step(self, event: Event) -> None:
-        if self.replica is not None:
-            self._do(self.replica.step(event, self.now(), self.host.clock.wall()))
+        replica, clock = self.replica, self._clock
+        if replica is not None:
+            now: Any = self.world.now - clock.booted
+            self._do(replica, replica.step(event, now, clock.wall()))
 
     def hear(self, sender: HostId, message: Message) -> None:
-        self.cluster.checkers.replicas.hears(self, sender)
+        self._witness.hears(self, sender)
         self.step(Heard(sender, message))
 
-    def _do(self, output: Output) -> None:
-        replica = self.replica
-        assert replica is not None
+    def _do(self, replica: Replica | Damaged, output: Output) -> None:
         for host, message in output.at_once:
             self._send(host, message)
         if output.job is not None:
@@ -137,38 +142,42 @@ class Seat(Upkeep):
             self._run(job)
         for ask in output.store:
             self._ask(ask)
-        self._look_at_role(replica)
+        primary = replica.primary
+        if isinstance(replica, Replica):
+            self._look_at_role(replica, primary)
         for token, answer in output.replies:
             self._reply(token, answer)
         for notice in output.notices:
-            self.world.note(f"{self.host.name} {self.shard} {notice.kind.value}: {notice.text}")
-            self.world.count(f"replica: {notice.kind.value}")
+            self._note(notice)
         if output.is_over:
             self._discard()
             return
-        if replica.primary is not None:
-            self._lead(replica.primary)
+        if primary is not None:
+            self._lead(primary)
         if isinstance(replica, Replica):
-            self.cluster.checkers.replicas.stepped(self, replica)
+            self._witness.stepped(self, replica)
         self._arm()
 
+    def _note(self, notice: Notice) -> None:
+        self.world.note(f"{self.host.name} {self.shard} {notice.kind.value}: {notice.text}")
+        self.world.count(f"replica: {notice.kind.value}")
+
     def _send(self, host: HostId, message: Message) -> None:
-        self.cluster.checkers.replicas.sends(self, message)
+        self._witness.sends(self, message)
         self.cluster.send(self.host, host, "hear_peer", self.shard, self.host.name, message)
 
     def _run(self, job: Job) -> None:
-        life = self._lives
-
-        def done(value: Any) -> None:
-            for host, message in job.after:
-                self._send(host, message)
-            if life == self._lives:
-                self.step(Done(job.token, value))
-
+        done = partial(self._ran, self._lives, job)
         if self._is_copying():
             self._when_quiet(lambda: self.process.run(self.shard, job.work, done))
         else:
             self.process.run(self.shard, job.work, done)
+
+    def _ran(self, life: int, job: Job, value: Any) -> None:
+        for host, message in job.after:
+            self._send(host, message)
+        if life == self._lives:
+            self.step(Done(job.token, value))
 
     def _ask(self, ask: Any) -> None:
         life = self._lives
@@ -187,10 +196,11 @@ class Seat(Upkeep):
         deadline = self.replica.deadline() if self.replica is not None else None
         if deadline is None:
             return
-        at = self.world.now + max(0, deadline - self.now())
-        if not self.world.now <= self._alarm_at <= at:
+        now = self.world.now
+        at = max(now, now + deadline - self.now())
+        if not now <= self._alarm_at <= at:
             self._alarm_at = at
-            self.process.call(at - self.world.now, self._ring, at)
+            self.process.call(at - now, self._ring, at)
 
     def _ring(self, at: int) -> None:
         if at == self._alarm_at:
@@ -239,12 +249,9 @@ class Seat(Upkeep):
 
     # Leading
 
-    def _look_at_role(self, replica: Replica | Damaged) -> None:
-        if isinstance(replica, Damaged):
-            return
-        primary = replica.primary
-        self.journal = replica.log.archive  # type: ignore[assignment]
+    def _look_at_role(self, replica: Replica, primary: Primary | None) -> None:
         if primary is None:
+            self.journal = replica.archive  # type: ignore[assignment]
             return
         if not self.reign:
             self.reign = self.cluster.account.reigns.begin(self.shard)
@@ -252,7 +259,7 @@ class Seat(Upkeep):
             self.world.count("reigns")
             self._is_handing = False
             self._is_sparing = False
-            self.primary = primary
+            self.primary, self.journal = primary, primary.journal
             self._compacted_at = Lsn(0)
         if primary.journal.epoch != self.epoch:
             self.epoch = primary.journal.epoch
@@ -276,14 +283,14 @@ class Seat(Upkeep):
             for request in inbox:
                 self.process.refuse(request)
             return
-        own, wall = self._own(), self.host.clock.wall()
+        now, own, wall = self.now(), self._own(), self._clock.wall()
         for request in inbox:
             request.begun, request.own_begun = self.world.now, own
             request.reign, request.host = self.reign, self.host.name
             self.host.witness.begun(request)
-            replica.submit(request.command, request, self.now(), wall, wait_s=request.wait_s)
+            replica.submit(request.command, request, now, wall, wait_s=request.wait_s)
         for command, token in internal:
-            replica.submit(command, token, self.now(), wall)
+            replica.submit(command, token, now, wall)
         self.step(Tick())
 
     def _own(self) -> Instant:

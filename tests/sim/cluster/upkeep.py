@@ -5,6 +5,7 @@ has no answer then; nobody else brings the bytes back.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from holdfast.core.errors import CorruptLog
@@ -12,9 +13,11 @@ from holdfast.core.log.files import Work
 from holdfast.core.log.journal import Journal
 from holdfast.core.log.scrub import scrub
 from holdfast.core.log.segment_files import prepare_segment
+from holdfast.core.log.snapshot import Advanced, advance_snapshot
 from holdfast.core.queue.command import Need
 from holdfast.core.queue.outbox import Outgoing
 from holdfast.core.queue.record import Message
+from holdfast.core.queue.shard import Shard
 from holdfast.core.replication.damaged import Damaged
 from holdfast.core.replication.replica import Replica
 from holdfast.core.replication.station import Event, Scrubbed, Tick
@@ -168,6 +171,11 @@ class Upkeep(Runner):
             self._deferred.append(action)
         else:
             action()
+
+    def _replay_aside(self, upto: Lsn) -> Work[Advanced | None]:
+        """All members of a shard do the same with the same bytes."""
+        make = partial(advance_snapshot, self.shard, upto, machine=Shard)
+        return self.cluster.recall.work(("snapshot", self.shard, upto), make)
 
     def _compact(self) -> Work[None]:
         if self.reign and isinstance(self.replica, Replica) and self.replica.primary is not None:

@@ -11,7 +11,9 @@ import msgspec
 
 from tests.sim.world import MS, SECOND, World
 
+Link = tuple[str, str]  # one direction: from whom, to whom
 NEAR: Final = (60, 400)  # microseconds on a good day
+NEAR_SPAN: Final = NEAR[1] - NEAR[0] + 1
 LATE: Final = 400 * MS
 
 
@@ -28,47 +30,56 @@ class Wire:
     def __init__(self, world: World, weather: Weather) -> None:
         self._world = world
         self._weather = weather
-        self._cuts: dict[tuple[str, str], int] = {}  # direction -> how many cuts hold it
-        self._last: dict[tuple[str, str], int] = {}
+        self._cuts: dict[Link, int] = {}  # direction -> how many cuts hold it
+        self._last: dict[Link, int] = {}  # when what was sent last arrives, where order is kept
         self.is_healed = False
         self.sent = 0
 
     def send(self, source: str, target: str, deliver: Callable[..., None], *args: Any) -> None:
         """A message between machines. Whether it arrives is open."""
-        world, weather = self._world, self._weather
+        world, weather, link = self._world, self._weather, (source, target)
         self.sent += 1
-        if not self.is_healed:
-            if world.chance(weather.drop):
-                world.fault("message lost")
-                return
-            if world.chance(weather.twice):
-                world.fault("message twice")
-                self._carry(source, target, world.between(*NEAR) + world.between(0, LATE), deliver, args)
-            if world.chance(weather.late):
-                world.fault("message late")
-                self._carry(source, target, world.between(*NEAR) + world.between(0, LATE), deliver, args)
-                return
-        delay = world.between(*NEAR)
+        is_foul = (weather.drop or weather.twice or weather.late) and not self.is_healed
+        if is_foul and self._befall(link, deliver, args):
+            return
+        at = world.now + NEAR[0] + int(world.random() * NEAR_SPAN)
         if weather.is_ordered:
-            delay = self._in_order((source, target), delay)
-        self._carry(source, target, delay, deliver, args)
+            at = max(at, self._last.get(link, 0) + 1)
+            self._last[link] = at
+        if link not in self._cuts:
+            world.at(at, self._arrive, link, deliver, args)
+
+    def _befall(self, link: Link, deliver: Callable[..., None], args: tuple[Any, ...]) -> bool:
+        """What the weather does to a message. True: nothing is left to be sent."""
+        world, weather = self._world, self._weather
+        if world.chance(weather.drop):
+            world.fault("message lost")
+            return True
+        if world.chance(weather.twice):
+            world.fault("message twice")
+            self._carry_late(link, deliver, args)
+        if world.chance(weather.late):
+            world.fault("message late")
+            self._carry_late(link, deliver, args)
+            return True
+        return False
+
+    def _carry_late(self, link: Link, deliver: Callable[..., None], args: tuple[Any, ...]) -> None:
+        world = self._world
+        delay = world.between(*NEAR) + world.between(0, LATE)
+        if link not in self._cuts:
+            world.after(delay, self._arrive, link, deliver, args)
 
     def stream(self, source: str, target: str, deliver: Callable[..., None], *args: Any) -> None:
         """In order and once, if at all."""
-        delay = self._in_order((source, target), self._world.between(*NEAR))
-        self._carry(source, target, delay, deliver, args)
-
-    def _in_order(self, link: tuple[str, str], delay: int) -> int:
-        at = max(self._world.now + delay, self._last.get(link, 0) + 1)
+        world, link = self._world, (source, target)
+        at = max(world.now + NEAR[0] + int(world.random() * NEAR_SPAN), self._last.get(link, 0) + 1)
         self._last[link] = at
-        return at - self._world.now
+        if link not in self._cuts:
+            world.at(at, self._arrive, link, deliver, args)
 
-    def _carry(self, source: str, target: str, delay: int, deliver: Callable[..., None], args: tuple[Any, ...]) -> None:
-        if not self.is_cut(source, target):
-            self._world.after(delay, self._arrive, source, target, deliver, args)
-
-    def _arrive(self, source: str, target: str, deliver: Callable[..., None], args: tuple[Any, ...]) -> None:
-        if not self.is_cut(source, target):
+    def _arrive(self, link: Link, deliver: Callable[..., None], args: tuple[Any, ...]) -> None:
+        if link not in self._cuts:
             deliver(*args)
 
     # Cuts

@@ -28,6 +28,7 @@ from holdfast.core.coordination.cluster import HostId, Member, ShardRecord, Shar
 from holdfast.core.coordination.heartbeat import Role, ShardReport
 from holdfast.core.errors import NotPrimary
 from holdfast.core.limits import REPLICA_BEAT, RESERVE_BYTES, SEGMENT_BYTES, WAITING_MAX
+from holdfast.core.log.archive import Archive
 from holdfast.core.log.primary import Primary
 from holdfast.core.queue.command import Command, Need
 from holdfast.core.replication.candidate import Candidate, Phase
@@ -110,6 +111,14 @@ class Replica:
         return View(log, log.end, log.durable, is_leading=is_leading)
 
     @property
+    def archive(self) -> Archive:
+        """The same, for who looks after every step."""
+        if self._leader is not None:
+            return self._leader.journal
+        assert self._standby is not None, "who does not lead, follows"
+        return self._standby.log
+
+    @property
     def is_copying(self) -> bool:
         """The shard's files are being replaced by another's: no index, snapshot or removal meanwhile."""
         return self._standby is not None and self._standby.catch_up is not None
@@ -125,9 +134,12 @@ class Replica:
         if self._station.is_ending:  # only the end of its last job is waited for
             return None
         catch_up = self._standby.catch_up if self._standby is not None else None
-        busy = (self._leader, self._candidate, catch_up, self._repair)
-        dues = (each.deadline() for each in busy if each is not None)
-        return min((due for due in dues if due is not None), default=None)
+        soonest: Instant | None = None
+        for busy in (self._leader, self._candidate, catch_up, self._repair):
+            due = busy.deadline() if busy is not None else None
+            if due is not None and (soonest is None or due < soonest):
+                soonest = due
+        return soonest
 
     def report(self, now: Instant) -> ShardReport:
         """For the host's heartbeat. `now` may be long after the last step: a silent primary wakes nobody."""
