@@ -480,6 +480,20 @@ def test_a_failed_move_goes_to_the_other_dead_letter_queue_if_there_is_one(one: 
     one.check()
 
 
+def test_a_task_passes_over_what_came_after_it_began_also_when_that_is_not_in_memory() -> None:
+    """The only candidate is then what has to be loaded, which is more than the task asks for."""
+    one = OneShard()
+    one.configure(LaneConfig(kind=Kind.FIFO))
+    one.send("old", group="g", deduplication_id="1")
+    one.do(c.StartMove(LANE, "t", FAR))
+    one.advance(1)
+    one.send("new", group="g", deduplication_id="2")
+    one.drop_windows()
+    one.advance(1)
+    assert [task.state for task in one.do(c.ListMoves(LANE)).tasks] == ["RUNNING"]
+    assert one.bodies() == ["new"]
+
+
 def test_old_refusals_are_forgotten_when_nobody_can_ask_for_them() -> None:
     inbox = Inbox()
     with changed_limits({"OUTBOX_IN_FLIGHT": 2}):

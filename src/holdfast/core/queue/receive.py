@@ -30,10 +30,16 @@ def candidates(lane: Lane, moment: Moment) -> Iterator[Candidate | Need]:
     """In order of service. With groups the window is needed from the start: it says what belongs together."""
     backlog = lane.backlog
     if backlog.is_grouped and backlog.window is None and (need := backlog.need()) is not None:
-        return (each for each in (need,))
+        return iter((need,))
     if lane.is_fifo:
         return fifo.candidates(lane, moment.now, moment.committed)
     return standard.candidates(lane, moment.now, moment.committed)
+
+
+def put_back(found: Iterator[Candidate | Need]) -> None:
+    """Whoever stops before the end of `candidates` has to call this: generators put back what they looked at."""
+    if hasattr(found, "close"):
+        found.close()
 
 
 def decide_receive(
@@ -121,8 +127,7 @@ def _pick(
             put_away.append(away)
         if len(taken) == count_max or len(put_away) == TICK_WORK:
             break
-    if hasattr(found, "close"):
-        found.close()  # generators put back what they looked at
+    put_back(found)
     return taken, put_away, bool(passed)
 
 

@@ -22,7 +22,7 @@ from holdfast.core.queue.headers import copy_of
 from holdfast.core.queue.lane import Lane
 from holdfast.core.queue.moment import Moment
 from holdfast.core.queue.outbox import Entry, Inbox, Outbox, dead_letter_target
-from holdfast.core.queue.receive import candidates, put_away_if_due
+from holdfast.core.queue.receive import candidates, put_away_if_due, put_back
 from holdfast.core.queue.record import NO_DIGEST, Arrived, Record, Refused, Returned, Settled, TaskEnded, TaskStarted
 from holdfast.core.queue.standard import Candidate
 from holdfast.core.queue.task import CANCELLED, CANCELLING, COMPLETED, FAILED, RUNNING, Task, owner_of
@@ -78,7 +78,7 @@ def decide_task(lane: Lane, moment: Moment, departures: Departures) -> list[Reco
         is_over = not records and task.moved == task.departed
         if is_over and not (lane.is_fifo and _has_waiting(lane, task.last)):
             return [TaskEnded(lane.lane, COMPLETED, "")]
-    found.close()  # type: ignore[attr-defined]
+    put_back(found)
     return records
 
 
