@@ -35,7 +35,7 @@ FUZZ ?= 1000000
 FUZZ_SEED ?= holdfast
 MODEL ?=
 CUTS ?= 100
-TWINS ?= 12
+TWINS ?= 40
 # Real servers, compiled. Tests that make limits smaller cannot be among them: compiled limits are fixed.
 COMPILED_TESTS := tests/process/test_server.py tests/process/test_durability.py tests/process/test_workers.py \
 	tests/process/test_query.py tests/process/test_admission.py \
