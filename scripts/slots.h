@@ -70,7 +70,7 @@ static PyObject *hf_found(PyTypeObject *type, PyObject *name) {
     return has_version ? found : NULL;
 }
 
-/* A new reference; NULL without an exception: the slot is empty. */
+/* A new reference, or NULL with the exception that PyObject_GetAttr would raise. */
 static inline PyObject *hf_read(HFPlace *place, PyObject *object) {
     if (place->offset == 0) {
         PyGetSetDef *pair = ((PyGetSetDescrObject *)place->found)->d_getset;

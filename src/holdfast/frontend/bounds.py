@@ -14,6 +14,7 @@ BODY_BYTES_MAX: Final = 8_388_608  # a batch of 1 MiB, every character escaped a
 WIRE_BYTES_MAX: Final = BODY_BYTES_MAX + 524_288  # with the marks of its chunks, and what came in one read with it
 NAMES_MAX: Final = 500  # of headers, remembered in lower case; all clients together use a few dozen
 NAME_BYTES_MAX: Final = 64  # of those
+ENDINGS_MAX: Final = 1000  # of answers' heads, remembered by length; a few dozen bytes each
 CONNECTIONS_MAX: Final = 20_000
 CONNECTIONS_PER_ADDRESS_MAX: Final = 1000  # a loopback address may have them all: proxies and tests are there
 UNFINISHED_BYTES_MAX: Final = 268_435_456  # bodies that are still arriving, of all connections together

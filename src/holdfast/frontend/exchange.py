@@ -8,6 +8,7 @@ from holdfast.core.admission.bucket import RequestThrottled
 from holdfast.core.errors import HoldfastError
 from holdfast.core.types import QueueName
 from holdfast.core.usage import Tally
+from holdfast.frontend import bounds
 from holdfast.frontend.caller import NOBODY, Caller
 from holdfast.protocol import json
 from holdfast.protocol.xml import Wording
@@ -26,9 +27,6 @@ REASONS: Final = {
     500: "Internal Server Error",
     503: "Service Unavailable",
 }
-
-
-_ENDINGS_MAX: Final = 1000  # a few dozen bytes each
 
 
 class Carrier(Protocol):
@@ -69,7 +67,7 @@ class Heads:
     def _ending(self, length: int) -> bytes:
         """Most answers have one of a few lengths, which are remembered."""
         ending = b"\r\nContent-Length: %d\r\n\r\n" % length
-        if len(self._endings) < _ENDINGS_MAX:
+        if len(self._endings) < bounds.ENDINGS_MAX:
             self._endings[length] = ending
         return ending
 

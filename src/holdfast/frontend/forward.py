@@ -176,14 +176,14 @@ class SendBatchCall(Call):
         self._queue = queue
 
     def answered(self, answer: list[Outcome], _: Sequence[Letter], /) -> None:
-        is_fifo = self._queue.is_fifo
-        ids = receipt.message_ids(self._queue.shard, [each for each in answer if type(each) is Accepted])
+        shard, is_fifo = self._queue.shard, self._queue.is_fifo
         successful: list[str] = []
         failed = list(self._refused)
         size = 0
         for (name, parcel), outcome in zip(self._parcels, answer, strict=True):
             if type(outcome) is Accepted:
-                members = json.sent(outcome, parcel, message_id=ids[len(successful)], is_fifo=is_fifo)
+                message_id = receipt.message_id(outcome.shard or shard, outcome.epoch, outcome.lsn)
+                members = json.sent(outcome, parcel, message_id=message_id, is_fifo=is_fifo)
                 successful.append(f'{{"Id":"{name}",{members}}}')
                 size += parcel.command.size
             else:

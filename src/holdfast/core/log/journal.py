@@ -127,16 +127,10 @@ class Journal(Archive):
         return own <= self.stamp and bool(self._parts)
 
     def append(self, record: Record) -> Lsn:
-        lsn, epoch, cipher = self.next_lsn, self.epoch, self._cipher
-        data = encode(record, epoch, lsn, cipher=cipher) if cipher is not None else b""
-        if not data or self._fill + len(data) > self._limit:
-            data = self._place_elsewhere(record, data)
-        fill, size = self._fill, len(data)
-        self._fill = fill + size
-        self._parts.append(data)
-        self.next_lsn = Lsn(lsn + 1)
+        lsn = self.next_lsn
+        fill, size = self._put(record)
         if type(record) is Sent:
-            self._index.add_sent(record, (epoch, lsn, self.stamp), fill + 4, size - 4)
+            self._index.add_sent(record, (self.epoch, lsn, self.stamp), fill + 4, size - 4)
         elif type(record) is Arrived or type(record) is Moved:
             header = header_of(record, self.epoch, lsn, self.stamp)
             self._index.add(record.lane, header, fill + 4, size - 4)
@@ -145,20 +139,26 @@ class Journal(Archive):
     def append_plain(self, records: Sequence[Sent]) -> None:
         """As `append` of each: messages of one lane with nothing but a body, for which `holds_all`. So no segment is
         left on the way: whoever is told of that has to find a state with all records before it."""
-        epoch, stamp, cipher = self.epoch, self.stamp, self._cipher
-        assert cipher is not None, "the owner has to ask holds_all first"
+        epoch, stamp, index = self.epoch, self.stamp, self._index
         entries: list[Any] = []  # for the index, flat
         for record in records:
             lsn = self.next_lsn
-            data = encode(record, epoch, lsn, cipher=cipher)
-            if self._fill + len(data) > self._limit:
-                data = self._place_elsewhere(record, data)
-            fill, size = self._fill, len(data)
-            self._fill = fill + size
-            self._parts.append(data)
-            self.next_lsn = Lsn(lsn + 1)
+            fill, size = self._put(record)
             entries += (record.seq, lsn, epoch, lsn, 0, record.size, stamp, stamp, 0, 0, 0, False, fill + 4, size - 4)
-        self._index.add_plain(records[0].lane, entries)
+        assert self._index is index, "the owner has to ask holds_all first"
+        index.add_plain(records[0].lane, entries)
+
+    def _put(self, record: Record) -> tuple[int, int]:
+        """Into the open frame; answers where in the segment the record's bytes begin, and how many they are."""
+        lsn, cipher = self.next_lsn, self._cipher
+        data = encode(record, self.epoch, lsn, cipher=cipher) if cipher is not None else b""
+        if not data or self._fill + len(data) > self._limit:
+            data = self._place_elsewhere(record, data)
+        fill, size = self._fill, len(data)
+        self._fill = fill + size
+        self._parts.append(data)
+        self.next_lsn = Lsn(lsn + 1)
+        return fill, size
 
     def _place_elsewhere(self, record: Record, data: bytes) -> bytes:
         """Opens a frame, or a segment and a frame, where the record fits. Answers its bytes for there."""

@@ -20,16 +20,8 @@ _fields: Final = msgspec.structs.astuple
 _lease: Final = Lease
 
 
-def is_simple(lane: Lane) -> bool:
-    """May `add_all` be used for messages that have nothing but a body? They need nothing but a place."""
-    config = lane.config
-    has_rules = config.delay_s or config.time_to_live_s or config.messages_max or config.bytes_max
-    is_usual = not (lane.is_fifo or has_rules or config.request_deduplication)
-    return is_usual and lane.descent is None and lane.maturing is None
-
-
 def add_all(lane: Lane, headers: Sequence[Header], size: int) -> None:
-    """Messages with nothing but a body, of a lane that `is_simple`. `size`: of all."""
+    """Messages with nothing but a body, which send.decide_sends has taken. `size`: of all."""
     last = headers[-1]
     lane.count += len(headers)
     lane.bytes += size

@@ -21,7 +21,7 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from holdfast.core.errors import HoldfastError, ReceiptHandleIsInvalid
-from holdfast.core.queue.command import Accepted, Delivered
+from holdfast.core.queue.command import Delivered
 from holdfast.core.types import Epoch, LaneId, Lsn, Receipt, ShardId
 
 _VERSION: Final = 2
@@ -144,21 +144,6 @@ def _read(handles: Sequence[str], key: ReceiptKey) -> list[Receipt] | None:
 
 def message_id(shard: ShardId, epoch: Epoch, lsn: Lsn) -> str:
     return _id_start(shard, epoch, lsn >> _LOW_BITS) + (lsn & _LOW_MASK).to_bytes(6).hex()
-
-
-def message_ids(shard: ShardId, accepted: Sequence[Accepted]) -> list[str]:
-    """The ids of messages that were accepted together. `shard`: of their lane."""
-    digits = hexlify(_pack(f">{len(accepted)}Q", *[each.lsn & _LOW_MASK for each in accepted])).decode()
-    ids: list[str] = []
-    start, start_shard, start_epoch, start_high, at = "", -1, -1, -1, 0
-    for each in accepted:
-        own, epoch, high = each.shard or shard, each.epoch, each.lsn >> _LOW_BITS
-        if epoch != start_epoch or high != start_high or own != start_shard:
-            start_shard, start_epoch, start_high = own, epoch, high
-            start = _id_start(own, epoch, high)
-        ids.append(start + digits[at + 4 : at + 16])
-        at += 16
-    return ids
 
 
 @lru_cache(256)

@@ -8,11 +8,11 @@ The live path, recovery and secondaries run the same code, so equal logs give eq
 
 from collections.abc import Callable, Sequence
 from heapq import heapify, heappop, heappush
-from typing import Any, Final
+from typing import Any
 
 from holdfast.core.limits import ALARMS_STALE, MOVE_TASKS_KEPT
 from holdfast.core.queue import record as r
-from holdfast.core.queue.dedup import NO_GROUP, Dedup
+from holdfast.core.queue.dedup import Dedup
 from holdfast.core.queue.descent import Descent, Parent
 from holdfast.core.queue.handout import add_all, hold_next, remove_all
 from holdfast.core.queue.headers import header_of
@@ -20,7 +20,7 @@ from holdfast.core.queue.heirs import apply_inherited
 from holdfast.core.queue.lane import Lane
 from holdfast.core.queue.lease import Attempt
 from holdfast.core.queue.outbox import Inbox, Outbox, entry_of
-from holdfast.core.queue.record import NO_DIGEST, Sent
+from holdfast.core.queue.record import NO_DIGEST
 from holdfast.core.queue.requests import Requests
 from holdfast.core.queue.task import Task, owner_of
 from holdfast.core.queue.upkeep import has_chores
@@ -38,8 +38,6 @@ from holdfast.core.types import (
     pack_address,
 )
 from holdfast.core.untouched import own
-
-_NO_DEADLINE: Final = Instant(0)
 
 
 class Replicated:
@@ -61,7 +59,7 @@ class Replicated:
         self._alarms: list[tuple[Instant, LaneId]] = []
         self._config = LaneConfig()
         self._effects: dict[type, Callable[[Any], None]] = {
-            Sent: self._apply_sent,
+            r.Sent: self._apply_sent,
             r.Arrived: self._apply_arrived,
             r.Moved: self._apply_moved,
             r.Received: self._apply_received,
@@ -146,12 +144,9 @@ class Replicated:
 
     def apply(self, record: r.Record) -> None:
         self.lsn = Lsn(self.lsn + 1)
-        if type(record) is Sent:  # by far the most
-            self._apply_sent(record)
-        else:
-            self._effects[type(record)](record)
+        self._effects[type(record)](record)
 
-    def _apply_sent(self, record: Sent) -> None:
+    def _apply_sent(self, record: r.Sent) -> None:
         lane, now = self.lanes[record.lane], self.now
         header = header_of(record, self.epoch, self.lsn, now)
         lane.add(header, now)
@@ -163,20 +158,14 @@ class Replicated:
             self.requests.note_accepted(record.request, now, epoch=self.epoch, lsn=self.lsn, seq=record.seq)
         self._added(lane, header)
 
-    def apply_plain(self, records: Sequence[Sent]) -> None:
+    def apply_plain(self, records: Sequence[r.Sent]) -> None:
         """As `apply` of each: messages for one lane that have nothing but a body (send.decide_sends)."""
-        epoch, now, lsn = self.epoch, self.now, self.lsn
         lane = self.lanes[records[0].lane]
         headers: list[Header] = []
-        size = 0
         for record in records:
-            lsn = Lsn(lsn + 1)
-            size += record.size
-            headers.append(
-                Header(record.seq, lsn, epoch, lsn, NO_GROUP, record.size, now, now, _NO_DEADLINE, 0, 0, False)
-            )
-        self.lsn = lsn
-        add_all(lane, headers, size)
+            self.lsn = Lsn(self.lsn + 1)
+            headers.append(header_of(record, self.epoch, self.lsn, self.now))
+        add_all(lane, headers, sum([record.size for record in records]))
         self._added(lane, headers[-1])
 
     def _apply_arrived(self, record: r.Arrived) -> None:

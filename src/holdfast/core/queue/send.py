@@ -7,7 +7,6 @@ from holdfast.core.limits import SECOND
 from holdfast.core.queue.command import Accepted, Answer, Command, Send
 from holdfast.core.queue.dedup import NO_GROUP, content_id, digest_of, group_of
 from holdfast.core.queue.departures import Departures
-from holdfast.core.queue.handout import is_simple
 from holdfast.core.queue.headers import header_of
 from holdfast.core.queue.lane import Lane
 from holdfast.core.queue.moment import Moment
@@ -69,7 +68,7 @@ def decide_sends(
 ) -> tuple[tuple[Sent, ...], list[Answer | HoldfastError]] | None:
     """A batch at once, if its messages have nothing but a body and the lane asks for nothing else, as nearly all do:
     what `decide_send` of each in turn would say. None: there is more to decide."""
-    if not is_simple(lane):
+    if not _is_simple(lane):
         return None
     own, epoch, lsn, wall, seq = lane.lane, moment.epoch, moment.lsn, moment.wall, lane.last_seq
     size_max = lane.config.message_bytes_max
@@ -87,6 +86,14 @@ def decide_sends(
         outcomes.append(Accepted(epoch, lsn, seq))
         lsn = Lsn(lsn + 1)
     return tuple(records), outcomes
+
+
+def _is_simple(lane: Lane) -> bool:
+    """Does a message that has nothing but a body need nothing but a place here?"""
+    config = lane.config
+    has_rules = config.delay_s or config.time_to_live_s or config.messages_max or config.bytes_max
+    is_usual = not (lane.is_fifo or has_rules or config.request_deduplication)
+    return is_usual and lane.descent is None and lane.maturing is None
 
 
 def _deduplicate(lane: Lane, command: Send, group: Group, moment: Moment) -> tuple[bytes, Accepted | None]:

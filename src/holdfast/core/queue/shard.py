@@ -12,14 +12,12 @@ from holdfast.core.limits import LANE_WEIGHT, STRETCH_BITS, TICK_WORK, WINDOW_TO
 from holdfast.core.queue import command as c
 from holdfast.core.queue import heirs, state
 from holdfast.core.queue import record as r
-from holdfast.core.queue.command import Send
 from holdfast.core.queue.departures import Departures
 from holdfast.core.queue.handle import decide_change, decide_delete, decide_deletes
 from holdfast.core.queue.lane import Lane
 from holdfast.core.queue.moment import Moment
 from holdfast.core.queue.peek import Looks
 from holdfast.core.queue.receive import decide_receive, delivery_again
-from holdfast.core.queue.record import Sent
 from holdfast.core.queue.redrive import (
     decide_arrive,
     decide_cancel,
@@ -45,7 +43,7 @@ class Shard(Replicated):
         self._looks = Looks()
         self._moment = Moment()
         self._rules: dict[type, Callable[[Any, Moment], Decision | c.Need]] = {
-            Send: self._send,
+            c.Send: self._send,
             c.Receive: self._receive,
             c.Watch: self._watch,
             c.Delete: lambda x, _: decide_delete(self._lane(x.lane), x, self._found.pop(x.lane, {})),
@@ -77,10 +75,7 @@ class Shard(Replicated):
     # Deciding
 
     def decide(self, command: c.Command, committed: Lsn) -> Decision | c.Need:
-        moment = self._now(committed)
-        if type(command) is Send:  # by far the most
-            return self._send(command, moment)
-        return self._rules[type(command)](command, moment)
+        return self._rules[type(command)](command, self._now(committed))
 
     def _now(self, committed: Lsn) -> Moment:
         moment = self._moment
@@ -94,12 +89,12 @@ class Shard(Replicated):
             raise QueueDoesNotExist
         return lane
 
-    def _done_before(self, command: Send | c.ChangeVisibility | c.Purge, moment: Moment) -> Decision | None:
+    def _done_before(self, command: c.Send | c.ChangeVisibility | c.Purge, moment: Moment) -> Decision | None:
         """The first answer, if this request was carried out already."""
         known = self.requests.find(command.request, moment.now) if command.request is not None else None
         return None if known is None or isinstance(known, list) else ((), known)
 
-    def _send(self, command: Send, moment: Moment) -> Decision:
+    def _send(self, command: c.Send, moment: Moment) -> Decision:
         lane = self.lanes.get(command.lane)
         if lane is None:
             raise QueueDoesNotExist
@@ -135,7 +130,7 @@ class Shard(Replicated):
 
     def decide_sends(
         self, commands: Sequence[c.Command], committed: Lsn
-    ) -> tuple[tuple[Sent, ...], list[c.Answer | HoldfastError]] | None:
+    ) -> tuple[tuple[r.Sent, ...], list[c.Answer | HoldfastError]] | None:
         """A whole batch, to be applied by `apply_plain`; None: its commands have to be decided one by one."""
         lane = self.lanes.get(getattr(commands[0], "lane", LaneId(0)))
         return decide_sends(lane, commands, self._now(committed)) if lane is not None else None
