@@ -25,10 +25,10 @@ COMPILED = {
     "redrive replicated send shard upkeep wheel window",
     "core/log": "archive index journal primary room segment",
     "core/replication": "replica_log",
-    "core/admission": "access authorization canonical signature wildcard",
+    "core/admission": "access authorization canonical signature turns wildcard",
     "protocol": "batches content decoding digests json messages names receives",
-    "frontend": "admit bounds caller changes companions dialect exchange forward head keyring locate peeks reach "
-    "refusals rights server service trail",
+    "frontend": "admit bounds caller changes companions connection dialect exchange forward head keyring locate peeks "
+    "reach refusals rights server service trail",
     "backend": "disk host lead letters writer",
     "runtime": "clock crypto failpoint metrics rpc workers",
 }

@@ -19,6 +19,7 @@ from bench.histogram import Histogram
 
 Conversation = Generator[bytes, bytes, None]
 READ_BYTES = 1 << 18
+OTHERS_AT_ONCE = 2  # replies, then those who are measured are looked at again
 STALLED_S = 60.0  # a server that says nothing for so long is broken, and its figures are worth nothing
 
 
@@ -102,12 +103,20 @@ class Connection:
 class Loop:
     def __init__(self) -> None:
         self._poll = select.epoll()
+        self._others = select.epoll()
         self._connections: dict[int, Connection] = {}
+        self._has_others = False
         self.received = 0  # bytes
 
     def add(self, connection: Connection) -> None:
         self._connections[connection.socket.fileno()] = connection
         self._poll.register(connection.socket, select.EPOLLIN)
+
+    def add_other(self, connection: Connection) -> None:
+        """Load that others are measured beside: its replies wait, for the generator must not be what delays them."""
+        self._connections[connection.socket.fileno()] = connection
+        self._others.register(connection.socket, select.EPOLLIN)
+        self._has_others = True
 
     def run(self, until: Callable[[int], bool], *, tick: Callable[[int], None] | None = None) -> None:
         """Serves replies until `until(now)`. With `tick` it does not sleep: it has a core to itself, and
@@ -121,6 +130,9 @@ class Loop:
                 tick(now)
             for number, _ in events:
                 self._serve(self._connections[number], now)
+            if self._has_others:
+                for number, _ in self._others.poll(0.0, OTHERS_AT_ONCE):
+                    self._serve(self._connections[number], now)
             heard = now if events else heard
             if now - heard > STALLED_S * 1e9:
                 raise PeerError(f"nothing heard for {STALLED_S:.0f} s")
@@ -140,6 +152,7 @@ class Loop:
         for connection in self._connections.values():
             connection.close()
         self._poll.close()
+        self._others.close()
 
 
 def converse(connection: Connection, conversation: Conversation) -> None:

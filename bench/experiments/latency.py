@@ -46,7 +46,7 @@ def open_loop(sqs: Sqs, queue: str, *, rate: float, seconds: float, busy: str = 
         schedule.employ(connection)
     for number in range(CONNECTIONS["send"] if busy else 0):
         connection = connect(sqs)
-        loop.add(connection)
+        loop.add_other(connection)
         converse(connection, sqs.conversation("send", busy, tally=Tally(), number=number))
     try:
         _run(loop, schedule, SETTLE_S)

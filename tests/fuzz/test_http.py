@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from holdfast.frontend import head
-from holdfast.frontend.server import Connection
+from holdfast.frontend.connection import Connection
 from tests.fuzz import http
 
 COUNT = 1500

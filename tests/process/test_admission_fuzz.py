@@ -25,9 +25,10 @@ from holdfast.core.queue.command import Command
 from holdfast.core.types import LaneId, QueueName, ShardId, WallMs
 from holdfast.frontend.admit import Signatures
 from holdfast.frontend.companions import Companions
+from holdfast.frontend.connection import Connection
 from holdfast.frontend.keyring import Keyring
 from holdfast.frontend.locate import Directory
-from holdfast.frontend.server import Connection, Server
+from holdfast.frontend.server import Server
 from holdfast.frontend.service import Service
 from holdfast.metadata.identities import Identities
 from holdfast.metadata.service import Metadata
@@ -92,7 +93,7 @@ class FrontEnd:
             )
         gate = Signatures(directory, Keyring(self.identities, lambda _key, _day: None))
         service = Service(directory, self.backend, gate, receipt_key=ReceiptKey(bytes(32)), others={})
-        self._server = Server(Companions(gate, service.serve).serve, boot="boot-")
+        self._server = Server(Companions(gate, service.serve).serve, boot="boot-", soon=lambda work: work())
 
     def outcome(self, data: bytes) -> tuple[list[Command], bytes]:
         """What the back-end is told, and what is answered, if anything."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.backend.disk import FOLDERS, Disk, make_folders
+from holdfast.backend.disk import FOLDERS, ZEROS_BYTES, Disk, make_folders
 from holdfast.backend.letters import GAP_BYTES, LETTER_BYTES, SPAN_BYTES, LetterCache, spanned
 from holdfast.core.log.archive import Location
 from holdfast.core.log.files import Create, List, Read, Rename, Size, Sync, SyncDir, Unlink, Work, Write, replace
@@ -52,6 +52,15 @@ def test_a_created_file_is_really_allocated(disk: Disk, tmp_path: Path) -> None:
     disk.execute(Create("segments/a", 1_048_576))
     disk.execute(Sync("segments/a"))
     assert (tmp_path / "shard/segments/a").stat().st_blocks * 512 >= 1_048_576
+    disk.close()
+
+
+def test_making_a_large_file_rests_between_its_steps(tmp_path: Path) -> None:
+    make_folders(tmp_path / "shard")
+    sizes: list[int] = []
+    disk = Disk(tmp_path / "shard", rest=lambda: sizes.append((tmp_path / "shard/segments/a").stat().st_size))
+    disk.execute(Create("segments/a", 3 * ZEROS_BYTES))
+    assert sizes == [2 * ZEROS_BYTES, 3 * ZEROS_BYTES]
     disk.close()
 
 

@@ -4,8 +4,9 @@ import asyncio
 import re
 from collections.abc import Iterator
 
+from holdfast.frontend.connection import Connection
 from holdfast.frontend.exchange import Exchange
-from holdfast.frontend.server import Connection, Server
+from holdfast.frontend.server import Server
 
 ANSWER = re.compile(rb"HTTP/1\.1 (\d+) [^\r]+\r\n((?:[^\r]+\r\n)*)\r\n")
 
@@ -53,7 +54,7 @@ class Peer:
     def __init__(self, *, keeps: bool = False, of: Server | None = None) -> None:
         self.kept: list[Exchange] = []
         self.seen: list[Exchange] = []
-        self.server = of or Server(self._serve, boot="boot-")
+        self.server = of or Server(self._serve, boot="boot-", soon=lambda work: work())
         self.wire = Wire()
         self.connection = Connection(self.server)
         self.connection.connection_made(self.wire)

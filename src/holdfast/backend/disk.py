@@ -48,9 +48,11 @@ def make_folders(root: Path) -> None:
 
 
 class Disk:
-    def __init__(self, root: Path, *, open_max: int = OPEN_MAX) -> None:
+    def __init__(self, root: Path, *, open_max: int = OPEN_MAX, rest: Callable[[], object] | None = None) -> None:
+        """`rest` is called between two steps of making a large file."""
         self._root = f"{root}/"
         self._open_max = open_max
+        self._rest = rest
         self._open: dict[str, int] = {}  # path -> descriptor, least recently opened first
         self._doers: dict[type[Any], Callable[[Any], Any]] = {
             Create: self._create,
@@ -135,6 +137,8 @@ class Disk:
             _write_all(descriptor, zeros[: operation.size - offset], offset)
             if offset and offset % SYNC_EVERY == 0:
                 _fdatasync(descriptor)
+                if self._rest is not None:
+                    self._rest()
         failpoint("file created")
 
     def _write(self, operation: Write) -> None:

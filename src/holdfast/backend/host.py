@@ -19,6 +19,7 @@ from holdfast.core.log.recovery import recover
 from holdfast.core.queue.command import EMPTY_DELIVERY, Arrive, Command, Handover
 from holdfast.core.queue.shard import Shard
 from holdfast.core.types import Address, LaneId, ShardId
+from holdfast.runtime.aside import step_aside
 from holdfast.runtime.crypto import MasterKey
 from holdfast.runtime.failpoint import failpoint
 from holdfast.runtime.logs import log
@@ -51,10 +52,12 @@ class Host:
             None  # told of those that have arrived, and from where
         )
         self.elsewhere: Callable[[ShardId, Command, Call], None] | None = None  # where other shards are led
+        self.expects_more: Callable[[], bool] | None = None  # whether more commands are on their way already
         self._upkeeps: list[Upkeep] = []
         self._writer = Writer(self._loop, fail=stop_now, syncs=syncs or Histogram())
         self._reading = ThreadPoolExecutor(1, thread_name_prefix="holdfast-reader")
-        self._maintaining = ThreadPoolExecutor(1, thread_name_prefix="holdfast-maintenance")
+        self._maintaining = ThreadPoolExecutor(1, thread_name_prefix="holdfast-maintenance", initializer=step_aside)
+        self._preparing = ThreadPoolExecutor(1, thread_name_prefix="holdfast-spares")
 
     def open(self, shards: Sequence[ShardId]) -> None:
         """Recovers the shards, one after the other, in this thread."""
@@ -84,9 +87,19 @@ class Host:
             self._writer,
             hand_over=self._hand_over,
             on_moved=self._moved,
+            expects_more=self._expects_more,
             fail=stop_now,
         )
-        upkeep = Upkeep(root, primary, reader, self._master, thread=self._maintaining, submit=lead.ask, fail=stop_now)
+        upkeep = Upkeep(
+            root,
+            primary,
+            reader,
+            self._master,
+            thread=self._maintaining,
+            preparing=self._preparing,
+            submit=lead.ask,
+            fail=stop_now,
+        )
         upkeep.first_spare()
         lead.on_turn = upkeep.every_turn
         self._upkeeps.append(upkeep)
@@ -127,6 +140,9 @@ class Host:
         if self.on_moved is not None:
             self.on_moved(handover, lane)
 
+    def _expects_more(self) -> bool:
+        return self.expects_more is not None and self.expects_more()
+
     def look(self, shard: ShardId, lane: LaneId) -> Depth | None:
         lead = self._leads.get(shard)
         return look(lead.primary.shard, lane) if lead is not None else None
@@ -151,6 +167,7 @@ class Host:
         self._writer.close()
         self._reading.shutdown()
         self._maintaining.shutdown()
+        self._preparing.shutdown()
         for upkeep in self._upkeeps:
             upkeep.close()
         for lead in self._leads.values():

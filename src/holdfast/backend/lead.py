@@ -2,14 +2,16 @@
 
     submit… ─▶ turn ─▶ flush ─▶ (writer) ─▶ synced ─▶ next flush ─▶ replies ─▶ …
 
-Every turn of the event loop: all commands that have arrived are decided, then one flush. While it is being written,
-the next turns fill the next frame. A reply leaves when the core gives it out, not before.
+Every turn: all commands that have arrived are decided, then one flush; a turn takes several rounds of the event loop
+while more have arrived than one round decides, but not for long. While a frame is being written, the next turns fill
+the next one. A reply leaves when the core gives it out, not before.
 """
 
 import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Final
 
 import msgspec
 
@@ -35,10 +37,12 @@ from holdfast.core.queue.command import (
 from holdfast.core.queue.outbox import Outgoing
 from holdfast.core.queue.record import Message
 from holdfast.core.types import Address, Instant, LaneId, WallMs
-from holdfast.runtime import clock
+from holdfast.runtime import clock, metrics
 from holdfast.runtime.failpoint import failpoint
 from holdfast.runtime.letter import Letter
 from holdfast.runtime.rpc import Call, Receiver
+
+FRAME_S: Final = 0.003  # so long a frame waits for commands that are on their way: syncs cost more than they gain
 
 
 class Lead:
@@ -54,6 +58,7 @@ class Lead:
         *,
         hand_over: Callable[[Arrive, Address, Call], None],
         on_moved: Callable[[Handover, LaneId], None],
+        expects_more: Callable[[], bool],
         fail: Callable[[BaseException], None],
     ) -> None:
         self.primary = primary
@@ -66,11 +71,13 @@ class Lead:
         self.on_turn: Callable[[], None] | None = None
         self._hand_over = hand_over
         self._on_moved = on_moved
+        self._expects_more = expects_more
         self._fail = fail
         self._loop = asyncio.get_running_loop()
         self._time = clock.OwnTime(primary.journal.stamp)
         self._own = Instant(0)  # 0: no turn has begun
         self._wall = WallMs(0)
+        self._began = 0.0
         self._is_handing = False
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = Instant(0)
@@ -122,12 +129,21 @@ class Lead:
     def _begin_turn(self) -> None:
         """The first command of a turn: its time is the turn's, and a flush follows when all have arrived."""
         self._own, self._wall = self._time.now(), clock.wall_ms()
+        self._began = metrics.now()
         self._loop.call_soon(self._end_turn)
 
     def _end_turn(self) -> None:
+        """All that had arrived is decided, or the frame has waited long enough for the rest."""
+        if self._is_filling():
+            self._loop.call_soon(self._end_turn)
+            return
         self._own = Instant(0)
         self._flush()
         self._after()
+
+    def _is_filling(self) -> bool:
+        """More is on its way for the frame of this turn, and it has not waited long."""
+        return self._own > 0 and self._expects_more() and metrics.now() < self._began + FRAME_S
 
     # the disk
 
@@ -141,7 +157,8 @@ class Lead:
     def _synced(self) -> None:
         self.primary.synced()
         self._tick()
-        self._flush()  # first: the disk works while the replies are made
+        if not self._is_filling():
+            self._flush()  # first: the disk works while the replies are made
         self._after()
 
     def _tick(self) -> None:

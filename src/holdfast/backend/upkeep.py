@@ -9,6 +9,7 @@ compaction goes in small steps.
 import asyncio
 import errno
 import sys
+import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor
 from pathlib import Path
@@ -35,6 +36,7 @@ from holdfast.runtime.logs import log
 
 LOOK_EVERY_S = 1.0
 RETRY_AFTER_S = 5.0  # a full disk is tried again
+REST_S = 0.02  # between two megabytes of zeros, while there is time: a spare takes more than a second
 COMPACT_PAUSE_S = 0.01  # between two steps, so that clients hardly notice
 SNAPSHOT_SEGMENTS = 4  # sealed segments since the last snapshot that make replaying them worth its work,
 SNAPSHOT_RECORDS = 300_000  # or so many records in them: that takes seconds
@@ -57,6 +59,7 @@ class Upkeep:
         master: MasterKey,
         *,
         thread: Executor,
+        preparing: Executor,
         submit: Callable[[Command], Awaitable[object]],
         fail: Callable[[BaseException], None],
     ) -> None:
@@ -67,6 +70,9 @@ class Upkeep:
         self._master = master
         self._disk = Disk(root)  # used in the thread
         self._thread = thread
+        self._spares = Disk(root, rest=self._rest)  # used in a thread of its own
+        self._preparing = preparing
+        self._is_urgent = threading.Event()  # the next spare will be needed soon
         self._submit = submit
         self._fail = fail
         self._loop = asyncio.get_running_loop()
@@ -91,16 +97,20 @@ class Upkeep:
         if self._journal.wants_spare() and not self._is_waiting:
             self._is_waiting = True
             self._start(self._prepare_spare())
+        if self._is_waiting and self._journal.is_spare_urgent():
+            self._is_urgent.set()
 
     def stop(self) -> None:
-        """Before the thread ends."""
+        """Before the threads end."""
         self._timer.cancel()
+        self._is_urgent.set()
         for task in self._tasks:
             task.cancel()
 
     def close(self) -> None:
-        """After the thread has ended."""
+        """After the threads have ended."""
         self._disk.close()
+        self._spares.close()
 
     def _start(self, work: Any) -> None:
         task = self._loop.create_task(work)
@@ -120,13 +130,19 @@ class Upkeep:
     async def _prepare_spare(self) -> None:
         number = self._journal.start_spare()
         cipher, key = self._master.new_cipher()
-        is_made = await self._in_thread(prepare_segment(number, key=key, size=SEGMENT_BYTES))
+        self._is_urgent.clear()
+        work = prepare_segment(number, key=key, size=SEGMENT_BYTES)
+        is_made = await self._loop.run_in_executor(self._preparing, self._spares.run, work)
         failpoint("spare made")
         self._journal.end_spare(cipher if is_made else None)
         if not is_made:
             log.warning("no space for the next segment; new messages will be refused soon")
             await asyncio.sleep(RETRY_AFTER_S)
         self._is_waiting = False
+
+    def _rest(self) -> None:
+        """Between two steps of filling a spare with zeros, in its thread."""
+        self._is_urgent.wait(REST_S)
 
     # indexes and snapshots
 

@@ -60,10 +60,9 @@ from holdfast.stores.sqlite import StoreError
 
 DRAIN_S = 5.0  # how long requests in flight may take when the process is asked to end
 SWITCH_INTERVAL_S = 0.0005  # so soon a busy loop gives its threads their turn: the writer, the reader
+COLLECT_AFTER = (50_000, 20, 20)  # requests leave no cycles behind, only connections do: collecting can be rare
 
 OpenPort = Callable[[str, int], Awaitable[int]]  # host and port; answers the port that was opened
-
-COLLECT_AFTER = (50_000, 20, 20)  # requests leave no cycles behind, only connections do: collecting can be rare
 
 
 def run(loaded: Loaded) -> None:
@@ -179,11 +178,10 @@ async def _serve(loaded: Loaded, data: Path, worker: Worker) -> None:
             reach=reach,
             meter=meter,
         )
-        await queues.start(worker.leads, is_alone=not worker.is_replacement)
-        if worker.index == 0 and not worker.is_replacement:
-            await declare(config, queues)
+        await _start_queues(queues, config, worker)
         gate = _gate(config, directory, keyring, reach=reach, colleagues=colleagues)
         server = _sqs_server(config, directory, backend, gate=gate, queues=queues, stores=stores, books=books)
+        host.expects_more = server.expects_more
         whole = colleagues.report(own_look(directory, host, books, server))
         sources = admin_sources(loaded, stores, directory, duty=_duty(worker), colleagues=colleagues, whole=whole)
         admin = _admin_port(config, sources, gate=gate, site=directory.site, certificate=certificate)
@@ -204,6 +202,12 @@ async def _serve(loaded: Loaded, data: Path, worker: Worker) -> None:
     log.info("stopped")
 
 
+async def _start_queues(queues: Queues, config: Config, worker: Worker) -> None:
+    await queues.start(worker.leads, is_alone=not worker.is_replacement)
+    if worker.index == 0 and not worker.is_replacement:
+        await declare(config, queues)
+
+
 def _sqs_server(
     config: Config, directory: Directory, backend: Backend, *, gate: Gate, queues: Queues, stores: Stores, books: Books
 ) -> Server:
@@ -220,7 +224,7 @@ def _sqs_server(
         service.make_missing = auto.take
     serve = Companions(gate, service.serve).serve
     crowd = Crowd(per_address_max=config.limits.connections_per_address, proxies=config.proxy.trusted)
-    return Server(serve, boot=_boot(), crowd=crowd)
+    return Server(serve, boot=_boot(), soon=asyncio.get_running_loop().call_soon, crowd=crowd)
 
 
 async def _keep_following(follow: Follow) -> None:
@@ -276,8 +280,8 @@ def _duty(worker: Worker) -> Duty:
 def _admin_port(
     config: Config, sources: Sources, *, gate: Gate, site: Site, certificate: Certificate | None
 ) -> AdminPort:
-    tls = certificate.context if certificate else None
-    return admin_port(sources, gate=gate, site=site, reach=_reach(config, config.admin_listen), tls=tls)
+    reach = _reach(config, config.admin_listen)
+    return admin_port(sources, gate=gate, site=site, reach=reach, tls=certificate.context if certificate else None)
 
 
 async def _listen(config: Config, open_sqs: OpenPort, open_admin: OpenPort, *, stores: Stores, worker: Worker) -> None:
@@ -326,8 +330,7 @@ async def _open_port(asked: Address, listen: OpenPort, *, flag: str) -> Address:
 
 
 def _opener(server: Server, certificate: Certificate | None, worker: Worker) -> OpenPort:
-    options = certificate.options() if certificate else {}
-    return partial(server.listen, reuse_port=worker.count > 1 or None, **options)
+    return partial(server.listen, reuse_port=worker.count > 1 or None, **(certificate.options() if certificate else {}))
 
 
 def _certificate(config: Config) -> Certificate | None:

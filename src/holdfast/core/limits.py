@@ -100,6 +100,11 @@ LABEL_CHARS_MAX: Final = 80  # of AddPermission
 BUCKETS_LOOK: Final = 2  # buckets looked at for each new one: drained ones go twice as fast as new ones come
 BUCKETS_MAX: Final = 100_000  # buckets that are not empty; a new one waits until an old one has drained
 
+# Admission: turns
+CROWD_MIN: Final = (
+    8  # requests that wait, per queue that has any: then one that is alone for its queue is not kept waiting
+)
+
 # Metadata
 FORMER_MAX: Final = 10_000  # names of deleted queues that are kept, so that their names rest for a while
 ACCOUNTS_SHARED: Final = 1_000  # names of accounts that all their queues share; of more, some are held twice

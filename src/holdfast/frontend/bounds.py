@@ -20,6 +20,10 @@ CONNECTIONS_PER_ADDRESS_MAX: Final = 1000  # a loopback address may have them al
 UNFINISHED_BYTES_MAX: Final = 268_435_456  # bodies that are still arriving, of all connections together
 UNSENT_BYTES_MAX: Final = 262_144  # an answer in the socket's buffer; more than this pauses the connection
 
+TURN_S: Final = 0.001  # requests that have come are served for so long, then what came meanwhile is read
+BRISK_TURN_S: Final = 0.0002  # the same after a request that is alone for its queue beside a crowd,
+BRISK_S: Final = 0.003  # for so long: it hears of the disk sooner
+
 HEAD_TIMEOUT_S: Final = 15  # from the first byte of a request to the end of its head
 BODY_GRACE_S: Final = 15  # then a body must have come at this rate since the first byte of its request
 BODY_BYTES_PER_S_MIN: Final = 8192  # 64 kbit/s

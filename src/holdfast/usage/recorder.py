@@ -9,6 +9,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Final
 
+from holdfast.runtime.aside import step_aside
 from holdfast.runtime.logs import log
 from holdfast.usage import convert, spool
 from holdfast.usage.rows import Batch
@@ -62,6 +63,7 @@ class Recorder:
         self._thread.join()
 
     def _run(self) -> None:
+        step_aside()
         try:
             while (batch := self._batches.get()) is not None:
                 self._add(batch)

@@ -333,6 +333,10 @@ class Journal(Archive):
     def wants_spare(self) -> bool:
         return self._spare is None and not self._is_preparing
 
+    def is_spare_urgent(self) -> bool:
+        """Half of the active segment is used."""
+        return self._fill * 2 > self._segment_bytes
+
     def start_spare(self) -> int:
         """The number for `segment_files.prepare_segment`, whose outcome `end_spare` has to be told."""
         assert self.wants_spare(), "one spare at a time"

@@ -1,0 +1,122 @@
+"""Connections are served when it is their turn, not when their bytes arrive."""
+
+from collections.abc import Callable
+
+import pytest
+
+from holdfast.core.limits import CROWD_MIN
+from holdfast.core.types import QueueName
+from holdfast.frontend.exchange import Exchange
+from holdfast.frontend.server import Server
+from holdfast.runtime import metrics
+from tests.protocol.http_peer import Peer, post
+
+
+class Loop:
+    """Keeps what is to be called soon, until the test says so."""
+
+    def __init__(self) -> None:
+        self._due: list[Callable[[], None]] = []
+        self.served: list[str] = []
+        self.server = Server(self._serve, boot="boot-", soon=self._due.append)
+
+    def _serve(self, exchange: Exchange) -> None:
+        """The queue is the path."""
+        exchange.queue = QueueName("000000000000", exchange.target.decode())
+        self.served.append(exchange.body.decode())
+        exchange.answer(b"{}")
+
+    def round(self) -> None:
+        due, self._due[:] = list(self._due), []
+        for work in due:
+            work()
+
+    def peer(self, queue: str) -> Peer:
+        """Whose last request was about this queue."""
+        peer = Peer(of=self.server)
+        peer.send(post(b"", target=queue))
+        self.round()
+        self.served.clear()
+        return peer
+
+
+def test_a_request_waits_until_all_that_has_arrived_is_read() -> None:
+    loop = Loop()
+    peer = loop.peer("/a")
+    peer.send(post(b"one", target="/a"))
+    assert loop.served == []
+    loop.round()
+    assert loop.served == ["one"]
+    assert peer.statuses() == [200, 200]
+
+
+def test_queues_take_turns() -> None:
+    loop = Loop()
+    busy, quiet = [loop.peer("/busy") for _ in range(3)], loop.peer("/quiet")
+    for number, peer in enumerate(busy):
+        peer.send(post(f"busy {number}".encode(), target="/busy"))
+    quiet.send(post(b"quiet", target="/quiet"))
+    loop.round()
+    assert loop.served == ["busy 0", "quiet", "busy 1", "busy 2"]
+
+
+def test_a_turn_ends_after_a_while_and_the_rest_is_served_in_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    loop = Loop()
+    peers = [loop.peer("/a") for _ in range(3)]
+    instants = iter(range(100))  # each look at the clock, a second later
+    monkeypatch.setattr(metrics, "now", lambda: float(next(instants)))
+    for number, peer in enumerate(peers):
+        peer.send(post(str(number).encode(), target="/a"))
+    loop.round()
+    assert loop.served == ["0"]
+    assert loop.server.expects_more()
+    loop.round()
+    loop.round()
+    assert loop.served == ["0", "1", "2"]
+    assert not loop.server.expects_more()
+
+
+def test_nobody_waits_for_a_crowd_of_another_queue() -> None:
+    """Served first, and what it wrote is not kept for company."""
+    loop = Loop()
+    quiet, busy = loop.peer("/quiet"), [loop.peer("/busy") for _ in range(CROWD_MIN)]
+    quiet.send(post(b"quiet", target="/quiet"))
+    for peer in busy:
+        peer.send(post(b"busy", target="/busy"))
+    loop.round()
+    assert loop.served == ["quiet"]
+    assert not loop.server.expects_more()
+    loop.round()
+    assert loop.served == ["quiet", *["busy"] * CROWD_MIN]
+
+
+def test_a_connection_that_waits_for_its_turn_reads_no_further() -> None:
+    loop = Loop()
+    peer = loop.peer("/a")
+    for body in (b"one", b"two", b"three"):
+        peer.send(post(body, target="/a"))
+    assert peer.wire.reading == "paused"
+    loop.round()
+    assert loop.served == ["one", "two", "three"]
+    assert peer.wire.reading == "resumed"
+
+
+def test_a_client_that_leaves_before_its_turn_is_not_served() -> None:
+    loop = Loop()
+    peer = loop.peer("/a")
+    peer.send(post(b"one", target="/a"))
+    peer.connection.connection_lost(None)
+    loop.round()
+    assert loop.served == []
+
+
+def test_a_request_that_waits_when_the_server_drains_is_served_first() -> None:
+    loop = Loop()
+    peer = loop.peer("/a")
+    peer.send(post(b"one", target="/a"))
+    loop.server.drain()
+    assert loop.served == ["one"]
+    assert peer.statuses() == [200, 200]
+    assert peer.wire.is_closed
+    loop.round()  # which was due before; there is nothing left for it
+    assert loop.served == ["one"]
