@@ -126,6 +126,10 @@ class Host:
             raise NotPrimary
         lead.submit_all(commands, call)
 
+    def end_turn(self) -> None:
+        for lead in self._leads.values():
+            lead.end_turn()
+
     def cancel(self, shard: ShardId, call: Call) -> bool:
         return self._leads[shard].cancel(call)
 

@@ -132,11 +132,19 @@ class Lead:
         self._began = metrics.now()
         self._loop.call_soon(self._end_turn)
 
+    def end_turn(self) -> None:
+        """The front-end has served what it could: no need to wait until the loop comes round."""
+        if self._own and not self._is_filling():
+            self._close_turn()
+
     def _end_turn(self) -> None:
-        """All that had arrived is decided, or the frame has waited long enough for the rest."""
+        """The loop has come round: all that had arrived is decided, or the frame has waited long enough for more."""
         if self._is_filling():
             self._loop.call_soon(self._end_turn)
-            return
+        elif self._own:
+            self._close_turn()
+
+    def _close_turn(self) -> None:
         self._own = Instant(0)
         self._flush()
         self._after()

@@ -39,6 +39,7 @@ class Server:
         self.names = head.Names()
         self.second = 0  # coarse clock, advanced by the sweep
         self.is_draining = False
+        self.end_turn: Callable[[], None] | None = None  # told when those whose turn it was have been served
         self._turns: Turns[Connection] = Turns()  # connections with a request that is not served yet
         self._is_turn_due = False
         self._is_patient = False
@@ -94,6 +95,8 @@ class Server:
         if turns.is_light:
             self._brisk_until = now + bounds.BRISK_S
         self._is_patient = bool(turns) and not turns.is_light
+        if self.end_turn is not None:
+            self.end_turn()
         self._is_turn_due = bool(turns)
         if self._is_turn_due:
             self._soon(self._take_turns)
