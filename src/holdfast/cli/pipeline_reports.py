@@ -172,10 +172,11 @@ def demo(
     """
     with toolbox.explained():
         chosen = _day(day) if day else datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=1)
+        workshop = toolbox.workshop()  # without Spark it ends here, and leaves no folder behind
         root = _demo_folder(out)
         places = Places(root / "ledger", root / "usage", "us-east-1")
         with screen.steps("demo", total=DEMO_STEPS) as step:
-            page = toolbox.workshop().demo(places, chosen.date(), progress=step)
+            page = workshop.demo(places, chosen.date(), progress=step)
         print(page)
     screen.note(f"Look around: holdfast pipeline show --ledger {places.ledger}")
 
