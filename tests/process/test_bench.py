@@ -63,7 +63,7 @@ def test_latencies_are_found(place: Place) -> None:
     found = latency.send_latency(place, 0.5).figures | latency.poll_latency(place, 0.5).figures
     assert 0 < found["send_p50_ms"] <= found["send_p99_ms"] <= found["send_p999_ms"]
     assert 0 < found["poll_p50_ms"] <= found["poll_p99_ms"]
-    assert latency.isolation(place, 0.3).figures["isolation_ratio"] > 0
+    assert latency.isolation(place, 0.3, rounds=1).figures["isolation_ratio"] > 0
 
 
 def test_durability_is_compared(place: Place) -> None:
