@@ -95,7 +95,10 @@ class Served:
     def cpu_s(self) -> float:
         """Its own, and that of the kernel's workers, who sync and write back for it: they belong to nobody, and nobody
         else should have work for them while a server is measured."""
-        return sum(map(_cpu_s, self.pids())) + sum(map(_cpu_s, _kernel_workers()))
+        return self.own_cpu_s() + sum(map(_cpu_s, _kernel_workers()))
+
+    def own_cpu_s(self) -> float:
+        return sum(map(_cpu_s, self.pids()))
 
     def resident(self) -> int:
         return sum(int(_read(pid, "statm", "0 0").split()[1]) * PAGE for pid in self.pids())

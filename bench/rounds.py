@@ -2,6 +2,7 @@
 
 import contextlib
 import itertools
+import os
 import time
 from collections.abc import Iterator
 
@@ -15,6 +16,9 @@ from bench.throughput import Sample, measure
 FIFO = " fifo"
 WARM_RUN_S = 1.0
 GAIN = 0.9
+SETTLE_S = 0.2
+SETTLE_S_MAX = 20.0
+IDLE = 0.1  # of a core, all of them together
 
 
 @contextlib.contextmanager
@@ -61,7 +65,20 @@ def compare(contenders: list[Contender], results: Results, running: dict[str, Ru
     for number, mode in itertools.product(range(plan.rounds), plan.modes):
         for contender in contenders:
             if contender.name in running and number < contender.rounds_max:
+                settle(running)
                 _once(contender.name, results, running[contender.name], mode=mode, plan=plan)
+
+
+def settle(running: dict[str, Running]) -> None:
+    """Waits until all servers are idle and what they wrote is on the disk. A slow one goes on for a while with requests
+    whose clients have left, on the core that the next one needs."""
+    os.sync()
+    deadline = time.monotonic() + SETTLE_S_MAX
+    used = float("inf")
+    while used > SETTLE_S * IDLE and time.monotonic() < deadline:
+        before = sum(one.served.own_cpu_s() for one in running.values())
+        time.sleep(SETTLE_S)
+        used = sum(one.served.own_cpu_s() for one in running.values()) - before
 
 
 class Plan:
