@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.core.admission.turns import Turns
-from holdfast.core.limits import CROWD_MIN
+from holdfast.core.limits import LINE_MIN
 from holdfast.core.types import QueueName
 
 BUSY, QUIET = (QueueName("000000000000", name) for name in ("busy", "quiet"))
@@ -19,7 +19,7 @@ def drained(turns: Turns[str]) -> list[str]:
     return taken
 
 
-def test_one_that_comes_late_to_another_queue_is_served_before_the_crowd() -> None:
+def test_one_that_comes_late_to_another_queue_is_served_before_those_in_line() -> None:
     turns: Turns[str] = Turns()
     for number in range(5):
         turns.add(BUSY, f"busy {number}")
@@ -28,20 +28,20 @@ def test_one_that_comes_late_to_another_queue_is_served_before_the_crowd() -> No
     assert drained(turns) == ["busy 1", "quiet", "busy 2", "busy 3", "busy 4"]
 
 
-def test_a_request_is_light_when_it_is_alone_and_the_others_are_a_crowd() -> None:
+def test_a_request_is_light_when_it_is_alone_and_the_others_stand_in_line() -> None:
     turns: Turns[str] = Turns()
     turns.add(QUIET, "quiet")
-    for _ in range(CROWD_MIN + 1):
+    for _ in range(LINE_MIN + 1):
         turns.add(BUSY, "busy")
     seen = [(turns.take(), turns.is_light) for _ in range(2)]
     turns.add(QUIET, "quiet")
-    seen += [(turns.take(), turns.is_light) for _ in range(2)]  # so few are no crowd any more
+    seen += [(turns.take(), turns.is_light) for _ in range(2)]  # so few are no line any more
     assert seen == [("quiet", True), ("busy", False), ("busy", False), ("quiet", False)]
 
 
-def test_many_queues_with_one_request_each_are_no_crowd() -> None:
+def test_many_queues_with_one_request_each_are_no_line() -> None:
     turns: Turns[int] = Turns()
-    for number in range(10 * CROWD_MIN):
+    for number in range(10 * LINE_MIN):
         turns.add(QueueName("000000000000", f"queue-{number}"), number)
     while turns:
         turns.take()

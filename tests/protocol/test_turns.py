@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from holdfast.core.limits import CROWD_MIN
+from holdfast.core.limits import LINE_MIN
 from holdfast.core.types import QueueName
 from holdfast.frontend.exchange import Exchange
 from holdfast.frontend.server import Server
@@ -76,10 +76,10 @@ def test_a_turn_ends_after_a_while_and_the_rest_is_served_in_the_next(monkeypatc
     assert not loop.server.expects_more()
 
 
-def test_nobody_waits_for_a_crowd_of_another_queue() -> None:
+def test_nobody_waits_for_the_line_of_another_queue() -> None:
     """Served first, and what it wrote is not kept for company."""
     loop = Loop()
-    quiet, busy = loop.peer("/quiet"), [loop.peer("/busy") for _ in range(CROWD_MIN)]
+    quiet, busy = loop.peer("/quiet"), [loop.peer("/busy") for _ in range(LINE_MIN)]
     quiet.send(post(b"quiet", target="/quiet"))
     for peer in busy:
         peer.send(post(b"busy", target="/busy"))
@@ -87,7 +87,7 @@ def test_nobody_waits_for_a_crowd_of_another_queue() -> None:
     assert loop.served == ["quiet"]
     assert not loop.server.expects_more()
     loop.round()
-    assert loop.served == ["quiet", *["busy"] * CROWD_MIN]
+    assert loop.served == ["quiet", *["busy"] * LINE_MIN]
 
 
 def test_a_connection_that_waits_for_its_turn_reads_no_further() -> None:
@@ -98,6 +98,19 @@ def test_a_connection_that_waits_for_its_turn_reads_no_further() -> None:
     assert peer.wire.reading == "paused"
     loop.round()
     assert loop.served == ["one", "two", "three"]
+    assert peer.wire.reading == "resumed"
+
+
+def test_a_connection_that_is_being_served_reads_no_further() -> None:
+    """However often the client asks again while its first request waits for messages."""
+    peer = Peer(keeps=True)
+    peer.send(post(b"one"))
+    assert peer.wire.reading == ""
+    peer.send(post(b"two"))
+    assert peer.wire.reading == "paused"
+    for exchange in peer.kept:  # which grows meanwhile
+        exchange.answer(b"{}")
+    assert peer.statuses() == [200, 200]
     assert peer.wire.reading == "resumed"
 
 

@@ -110,7 +110,6 @@ class Upkeep:
     def close(self) -> None:
         """After the threads have ended."""
         self._disk.close()
-        self._spares.close()
 
     def _start(self, work: Any) -> None:
         task = self._loop.create_task(work)
@@ -132,13 +131,20 @@ class Upkeep:
         cipher, key = self._master.new_cipher()
         self._is_urgent.clear()
         work = prepare_segment(number, key=key, size=SEGMENT_BYTES)
-        is_made = await self._loop.run_in_executor(self._preparing, self._spares.run, work)
+        is_made = await self._loop.run_in_executor(self._preparing, self._fill, work)
         failpoint("spare made")
         self._journal.end_spare(cipher if is_made else None)
         if not is_made:
             log.warning("no space for the next segment; new messages will be refused soon")
             await asyncio.sleep(RETRY_AFTER_S)
         self._is_waiting = False
+
+    def _fill(self, work: Work[bool]) -> bool:
+        """In the spares' thread. Descriptors are not kept: the space of a removed segment would stay taken."""
+        try:
+            return self._spares.run(work)
+        finally:
+            self._spares.close()
 
     def _rest(self) -> None:
         """Between two steps of filling a spare with zeros, in its thread."""

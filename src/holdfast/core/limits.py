@@ -101,9 +101,7 @@ BUCKETS_LOOK: Final = 2  # buckets looked at for each new one: drained ones go t
 BUCKETS_MAX: Final = 100_000  # buckets that are not empty; a new one waits until an old one has drained
 
 # Admission: turns
-CROWD_MIN: Final = (
-    8  # requests that wait, per queue that has any: then one that is alone for its queue is not kept waiting
-)
+LINE_MIN: Final = 8  # requests per queue that has any: then one that is alone for its queue goes ahead
 
 # Metadata
 FORMER_MAX: Final = 10_000  # names of deleted queues that are kept, so that their names rest for a while

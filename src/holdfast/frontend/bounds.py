@@ -21,7 +21,7 @@ UNFINISHED_BYTES_MAX: Final = 268_435_456  # bodies that are still arriving, of 
 UNSENT_BYTES_MAX: Final = 262_144  # an answer in the socket's buffer; more than this pauses the connection
 
 TURN_S: Final = 0.001  # requests that have come are served for so long, then what came meanwhile is read
-BRISK_TURN_S: Final = 0.0002  # the same after a request that is alone for its queue beside a crowd,
+BRISK_TURN_S: Final = 0.0002  # the same after a request that is alone for its queue beside long lines,
 BRISK_S: Final = 0.003  # for so long: it hears of the disk sooner
 
 HEAD_TIMEOUT_S: Final = 15  # from the first byte of a request to the end of its head

@@ -110,11 +110,12 @@ class Connection:  # an asyncio.Protocol by what it does; that base would keep m
             self._split_body(len(data))
         if self._refusal is not None:
             self._queue_refusal()
-        if self._queue and self._current is None:
+        if self._queue:
             self._await_turn()
 
     def _await_turn(self) -> None:
-        if self._is_waiting:
+        """Reads no further while something is being served, or waits already."""
+        if self._is_waiting or self._current is not None:
             self._pause()
         else:
             self._is_waiting = True

@@ -9,7 +9,7 @@ Laws
 from collections import OrderedDict, deque
 from typing import Generic, TypeVar
 
-from holdfast.core.limits import CROWD_MIN
+from holdfast.core.limits import LINE_MIN
 from holdfast.core.types import QueueName
 
 Item = TypeVar("Item")
@@ -21,7 +21,7 @@ class Turns(Generic[Item]):
     def __init__(self) -> None:
         self._waiting: OrderedDict[QueueName | None, deque[Item]] = OrderedDict()  # whose turn it is comes first
         self._count = 0
-        self.is_light = False  # the last one taken was alone for its queue, and the others are a crowd
+        self.is_light = False  # the last one taken was alone for its queue, and the others stand in long lines
 
     def __bool__(self) -> bool:
         return self._count > 0
@@ -45,5 +45,5 @@ class Turns(Generic[Item]):
             self.is_light = False
         else:
             del self._waiting[queue]
-            self.is_light = self._count >= CROWD_MIN * max(1, len(self._waiting))
+            self.is_light = self._count >= LINE_MIN * max(1, len(self._waiting))
         return item
