@@ -64,8 +64,9 @@ define environment
 		test -x $(1)/bin/python || $(UV) venv --quiet --python "$$("$$python" -c 'import sys; print(sys.executable)')" $(1); \
 		install="$(UV) pip install --quiet --python $(1)/bin/python"; \
 	else \
-		test -x $(1)/bin/python || "$$python" -m venv $(1); \
-		$(1)/bin/python -m pip --version >/dev/null 2>&1 || $(1)/bin/python -m ensurepip --upgrade >/dev/null; \
+		test -x $(1)/bin/python || "$$python" -m venv --without-pip $(1); \
+		$(1)/bin/python -m pip --version >/dev/null 2>&1 || $(1)/bin/python -m ensurepip --upgrade >/dev/null 2>&1 || \
+			python3 -m pip --python $(1)/bin/python install --quiet --disable-pip-version-check pip; \
 		install="$(1)/bin/python -m pip install --quiet --disable-pip-version-check"; \
 	fi; \
 	set -x; \

@@ -1,9 +1,12 @@
 """Prints the Python that `make setup` uses: the first one on the path, unless the system has a clearly faster one.
 
 A Python that was compiled without profile-guided optimisation, as pyenv does unless told otherwise, runs Holdfast up to
-a third slower than a distribution's. Both are timed for a tenth of a second each.
+a third slower than a distribution's. Both are timed for a tenth of a second each. A distribution's often cannot make a
+pip of its own (Debian has that in another package): it will do if the first one on the path has a pip that can lend a
+hand.
 """
 
+import re
 import shutil
 import subprocess
 import sys
@@ -11,8 +14,10 @@ import sys
 CANDIDATES = ("python3", "/usr/bin/python3", "/usr/local/bin/python3")
 FASTER = 1.2  # worth it from here on
 
+LENDING = (22, 3)  # the first pip that installs into another Python's environment
+
 _TRIAL = """
-import sys, timeit, venv, ensurepip
+import sys, timeit, venv
 assert sys.version_info >= (3, 11)
 class Thing:
     __slots__ = ("value",)
@@ -35,8 +40,21 @@ def once(python: str) -> float | None:
     return float(done.stdout) if done.returncode == 0 else None
 
 
+def gets_pip(python: str) -> bool:
+    """An environment of this Python: from itself, or from the one that `make setup` asks then."""
+    is_own = subprocess.run([python, "-c", "import ensurepip"], capture_output=True, check=False).returncode == 0
+    return is_own or lends_pip()
+
+
+def lends_pip() -> bool:
+    said = subprocess.run([CANDIDATES[0], "-m", "pip", "--version"], capture_output=True, text=True, check=False).stdout
+    version = re.match(r"pip (\d+)\.(\d+)", said)
+    return version is not None and (int(version[1]), int(version[2])) >= LENDING
+
+
 def main() -> None:
-    found = {path: seconds for name in CANDIDATES if (path := shutil.which(name)) and (seconds := trial(path))}
+    paths = [path for name in CANDIDATES if (path := shutil.which(name)) and gets_pip(path)]
+    found = {path: seconds for path in paths if (seconds := trial(path))}
     if not found:
         print(CANDIDATES[0])  # make setup says what is wrong with it
         return

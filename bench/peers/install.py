@@ -83,8 +83,8 @@ def install_python(name: str, *requirements: str) -> None:
     folder = cache.folder() / name
     if (folder / ".ready").exists():
         return
-    call(sys.executable, "-m", "venv", "--clear", str(folder))
-    call(str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", *requirements)
+    call(sys.executable, "-m", "venv", "--clear", "--without-pip", str(folder))
+    call(sys.executable, "-m", "pip", "--python", str(folder / "bin" / "python"), "install", "--quiet", *requirements)
     (folder / ".ready").touch()
 
 

@@ -79,8 +79,9 @@ def test_what_the_image_runs_works_in_a_fresh_environment(wheel: Path, tmp_path:
 
 def install(wheel: Path, home: Path) -> None:
     """As the image does: only what the server needs, in the versions of the lock."""
-    venv.create(home, with_pip=True)
-    command = [str(home / "bin" / "pip"), "install", "--quiet", "--no-compile", "--disable-pip-version-check"]
+    venv.create(home)
+    pip = [sys.executable, "-m", "pip", "--python", str(home / "bin" / "python")]
+    command = [*pip, "install", "--quiet", "--no-compile", "--disable-pip-version-check"]
     variables = {**os.environ, "PIP_CONSTRAINT": str(ROOT / "requirements.lock")}
     variables.pop("PYTHONPATH", None)
     done = subprocess.run(
