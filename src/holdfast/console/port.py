@@ -17,10 +17,18 @@ class _Embedded(uvicorn.Server):
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
         self.is_open = asyncio.Event()
+        self.is_over = asyncio.Event()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets=sockets)
         self.is_open.set()
+
+    async def main_loop(self) -> None:
+        """Without uvicorn's ten looks a second whether it should end: an idle server is mostly what those cost."""
+        while not self.is_over.is_set():
+            await self.on_tick(0)  # the date of answers
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self.is_over.wait(), 1)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -62,6 +70,7 @@ class AdminPort:
 
     async def stop(self) -> None:
         self._server.should_exit = True
+        self._server.is_over.set()
         if self._task is not None:
             await self._task
 
