@@ -70,6 +70,7 @@ _FIGURES = (
     ("P7", "send at half load, open loop, p50", "send_p50_ms", " ms", 1, 0.3, False),
     ("P7", "send at half load, open loop, p99", "send_p99_ms", " ms", 5, 1, False),
     ("P7", "send at half load, open loop, p99.9", "send_p999_ms", " ms", None, None, False),
+    ("P7", "for comparison: the machine's own stalls meanwhile, p99", "stall_p99_ms", " ms", None, None, False),
     ("P8", "send → long poll, p50", "poll_p50_ms", " ms", 2, 0.5, False),
     ("P8", "send → long poll, p99", "poll_p99_ms", " ms", 8, 2, False),
     ("P10", "memory per waiting message, {backlog:,.0f} waiting", "bytes_per_waiting", " B", 24, 2, False),
@@ -103,10 +104,25 @@ def claims(results: Results) -> list[Claim]:
     sizes = {"backlog": 0.0, "idle_queues": 0.0, "waiting_polls": 0.0} | results.figures
     found = [_ratio(results, row, ours=ours) for row in _RATIOS for ours in (OURS, OPEN) if ours in results.contenders]
     found += [
-        Claim(number, what.format_map(sizes), results.figures.get(figure), unit, must, goal, is_at_least)
+        Claim(
+            number,
+            what.format_map(sizes),
+            results.figures.get(figure),
+            unit,
+            must,
+            goal,
+            is_at_least,
+            spread=_spread(results, figure),
+        )
         for number, what, figure, unit, must, goal, is_at_least in _FIGURES
     ]
     return sorted(found, key=lambda claim: ("PCS".index(claim.number[0]), int(claim.number[1:])))
+
+
+def _spread(results: Results, figure: str) -> str:
+    """Of a figure that is the median of rounds."""
+    lowest, highest = (results.figures.get(f"{figure}_{end}") for end in ("lowest", "highest"))
+    return "" if lowest is None or highest is None else f"{lowest:.3g}–{highest:.3g}"
 
 
 def _ratio(results: Results, row: tuple[str, str, str, float | None, float | None], *, ours: str) -> Claim:

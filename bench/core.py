@@ -31,9 +31,10 @@ BATCH = 1000
 RESULTS = Path(__file__).parent / "results"
 INTRODUCTION = """# What the core costs
 
-Measured by `python -m bench.core --write`: CPU time of one process on one core, 1 KB bodies, medians. The receive of a
-deep lane includes loading its headers from a segment's index. A replicated send is one of a turn of 32, from command to
-reply, with two members that answer at once, without encryption, disks and wire.
+Measured by `python -m bench.core --write`: CPU time of one process on one core, 1 KB bodies, medians. Commands are
+decided and applied; the headers of a deep lane come from a segment's index, a thousand at a time, which is a row of its
+own. A replicated send is one of a turn of 32, from command to reply, with two members that answer at once, without
+encryption, disks and wire.
 
 """
 
@@ -43,15 +44,18 @@ class Log:
 
     def __init__(self) -> None:
         self.index = SegmentIndex()
+        self.loading_s = 0.0  # CPU time of all that was found in it
 
     def note(self, record: Sent, *, lsn: Lsn, now: Instant) -> None:
         self.index.add_sent(record, (Epoch(1), lsn, now), 0, 0)
 
     def answer(self, shard: Shard, need: c.Need) -> None:
+        start = time.process_time()
         headers: list[Header] = []
         self.index.collect(need, headers)
         upto = headers[-1].seq if len(headers) >= need.count_max else need.last
         shard.load(need, headers, upto)
+        self.loading_s += time.process_time() - start
 
 
 def ask(shard: Shard, log: Log, command: c.Command) -> c.Answer:
@@ -101,6 +105,7 @@ def measure_round(shard: Shard, log: Log) -> dict[str, float]:
     for _ in range(BATCH):
         ask(shard, log, send)
     sent = time.process_time()
+    log.loading_s = 0.0
     deliveries = [ask(shard, log, receive) for _ in range(BATCH)]
     received = time.process_time()
     deletes = [c.Delete(LANE, receipt_of(delivery)) for delivery in deliveries]
@@ -108,7 +113,8 @@ def measure_round(shard: Shard, log: Log) -> dict[str, float]:
     for delete in deletes:
         ask(shard, log, delete)
     deleted = time.process_time()
-    return {"send": sent - start, "receive": received - sent, "delete": deleted - begin}
+    receiving = received - sent - log.loading_s
+    return {"send": sent - start, "receive": receiving, "loading": log.loading_s, "delete": deleted - begin}
 
 
 def commands(shards: dict[str, tuple[Shard, Log]], rounds: int = 30) -> dict[str, dict[str, float]]:
@@ -219,12 +225,13 @@ def table(result: dict[str, object]) -> str:
     total = recovery["snapshot_s"] + recovery["restore_s"] + recovery["replay_tail_s"]
     backlog = f"{result['backlog']:,} waiting"
     rows = [("", "empty lane", backlog, "asked for")]
-    bounds = {"send": 4, "receive": 6, "delete": 4}
+    bounds = {"send": "≤ 4", "receive": "≤ 6", "loading": "", "delete": "≤ 4"}
     for name, bound in bounds.items():
-        rows.append((f"{name}, µs CPU", f"{shallow[name]:.2f}", f"{deep[name]:.2f}", f"≤ {bound}"))
+        shown = "loading what is received" if name == "loading" else name
+        rows.append((f"{shown}, µs CPU", f"{shallow[name]:.2f}", f"{deep[name]:.2f}", bound))
     both = [sum(values.values()) for values in (shallow, deep)]
     rows += [
-        ("all three", f"{both[0]:.2f}", f"{both[1]:.2f}", "within 10 %"),
+        ("all of it", f"{both[0]:.2f}", f"{both[1]:.2f}", "within 10 %"),
         ("memory per ready message, bytes", "", f"{result['bytes_per_ready']:.2f}", "≤ 24, goal 2"),
         ("memory per in-flight message, bytes", "", f"{result['bytes_per_in_flight']:.0f}", "≤ 300"),
         ("memory per idle lane, bytes", "", f"{result['bytes_per_idle_lane']:.0f}", "≤ 1024"),

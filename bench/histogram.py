@@ -6,6 +6,8 @@ A duration keeps its seven leading bits, so a percentile is at most 1/128 too hi
     above        value = (128 + low seven bits of index) << shift,  shift = index >> 7, less one
 """
 
+from collections.abc import Iterable
+
 _BITS = 7
 _FIRST = 1 << _BITS
 
@@ -17,6 +19,17 @@ class Histogram:
         self._counts: dict[int, int] = {}
         self.count = 0
         self.highest = 0
+
+    @classmethod
+    def of(cls, parts: Iterable["Histogram"]) -> "Histogram":
+        """All their entries."""
+        whole = cls()
+        for part in parts:
+            for index, count in part._counts.items():
+                whole._counts[index] = whole._counts.get(index, 0) + count
+            whole.count += part.count
+            whole.highest = max(whole.highest, part.highest)
+        return whole
 
     def add(self, value: int) -> None:
         shift = max(0, value.bit_length() - _BITS - 1)

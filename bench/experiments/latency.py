@@ -1,4 +1,8 @@
-"""P7, P8 and C2: how long one waits. Open loop throughout, so that a stall is charged to all whom it delays."""
+"""P7, P8 and C2: how long one waits. Open loop throughout, so that a stall is charged to all whom it delays.
+
+All in rounds, and the figure is the median of theirs: the slowest of a hundred is often somebody else's doing, and
+seldom in most of the rounds. After each round of P7 the machine's own stalls are watched for as long.
+"""
 
 import itertools
 import time
@@ -11,6 +15,7 @@ from bench.dialects.sqs import Sqs, acknowledged, receipts_of
 from bench.experiments.finding import Finding, Host, host
 from bench.histogram import Histogram
 from bench.load import Connection, Conversation, Loop, Schedule, converse
+from bench.stalls import wait_ns, watch
 from bench.throughput import CONNECTIONS, new_queue, once, run
 
 MS = 1e6
@@ -22,13 +27,16 @@ SETTLE_S = 0.5
 COUNT_MIN = 100  # fewer say nothing about a percentile; a slow machine gets the time it needs
 
 
-def send_latency(place: Place, seconds: float) -> Finding:
+def send_latency(place: Place, seconds: float, *, rounds: int) -> Finding:
     """At half of what the same server did in a closed loop just before."""
+    span, histograms, stalls = seconds / rounds, [], []
     with host(place, "latency") as server:
         queue = created(server.sqs)
         peak = run(Running(server.served, server.sqs, ""), "send", queue, seconds=max(1.0, seconds / 5)).rate
-        histogram = open_loop(server.sqs, queue, rate=peak / 2, seconds=seconds)
-    return _finding("send", histogram, {"send_rate": peak / 2})
+        for _ in range(rounds):
+            histograms.append(open_loop(server.sqs, queue, rate=peak / 2, seconds=span))
+            stalls.append(wait_ns(watch(span), 99, seconds=span))
+    return _finding("send", histograms, {"send_rate": peak / 2} | _figures("stall_p99", stalls))
 
 
 def created(sqs: Sqs) -> str:
@@ -67,21 +75,28 @@ def _run(loop: Loop, schedule: Schedule, seconds: float, *, histogram: Histogram
     )
 
 
-def _finding(name: str, histogram: Histogram, figures: dict[str, float]) -> Finding:
+def _finding(name: str, histograms: list[Histogram], figures: dict[str, float]) -> Finding:
+    """One for each round. The curve is that of all together."""
     for label, percent in (("p50", 50), ("p99", 99), ("p999", 99.9)):
-        figures[f"{name}_{label}_ms"] = histogram.percentile(percent) / MS
-    steps = [(value / MS, part * 100) for value, part in histogram.steps()]
+        figures |= _figures(f"{name}_{label}", [each.percentile(percent) for each in histograms])
+    steps = [(value / MS, part * 100) for value, part in Histogram.of(histograms).steps()]
     return Finding(figures, {f"{name}_latency": steps})
+
+
+def _figures(name: str, rounds: list[int]) -> dict[str, float]:
+    """Nanoseconds of the rounds, as the median, the lowest and the highest."""
+    shown = {"": median(rounds), "_lowest": min(rounds), "_highest": max(rounds)}
+    return {f"{name}_ms{label}": value / MS for label, value in shown.items()}
 
 
 # --- send → long poll
 
 
-def poll_latency(place: Place, seconds: float) -> Finding:
+def poll_latency(place: Place, seconds: float, *, rounds: int) -> Finding:
     """From the instant when a send was due to the instant when a long poll, already waiting, brought it."""
     with host(place, "polls") as server:
-        histogram = send_to_poll(server, created(server.sqs), seconds=seconds)
-    return _finding("poll", histogram, {})
+        histograms = [send_to_poll(server, created(server.sqs), seconds=seconds / rounds) for _ in range(rounds)]
+    return _finding("poll", histograms, {})
 
 
 def send_to_poll(server: Host, queue: str, *, seconds: float) -> Histogram:
@@ -134,8 +149,7 @@ def _polls(sqs: Sqs, queue: str) -> Conversation:
 
 
 def isolation(place: Place, seconds: float, *, rounds: int) -> Finding:
-    """A queue with little traffic, alone and then beside another one under full load, by turns: the slowest of a
-    hundred is often somebody else's doing, and seldom in most of the rounds."""
+    """A queue with little traffic, alone and then beside another one under full load, by turns."""
     alone, beside = [], []
     with host(place, "isolation") as server:
         quiet, busy = created(server.sqs), created(server.sqs)
@@ -144,9 +158,8 @@ def isolation(place: Place, seconds: float, *, rounds: int) -> Finding:
             beside.append(
                 open_loop(server.sqs, quiet, rate=QUIET_RATE, seconds=seconds / rounds, busy=busy).percentile(99)
             )
-    figures = {
-        "alone_p99_ms": median(alone) / MS,
-        "beside_p99_ms": median(beside) / MS,
-        "isolation_ratio": median(many / max(1, few) for few, many in zip(alone, beside, strict=True)),
-    }
+    ratios = [many / max(1, few) for few, many in zip(alone, beside, strict=True)]
+    figures = _figures("alone_p99", alone) | _figures("beside_p99", beside)
+    figures |= {"isolation_ratio": median(ratios)}
+    figures |= {"isolation_ratio_lowest": min(ratios), "isolation_ratio_highest": max(ratios)}
     return Finding(figures)

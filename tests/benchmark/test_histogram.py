@@ -33,3 +33,10 @@ def test_steps_end_with_the_highest_value_and_all_entries() -> None:
 
 def test_an_empty_histogram_has_no_percentiles() -> None:
     assert Histogram().percentile(99) == 0
+
+
+@given(st.lists(st.lists(st.integers(0, 1 << 40)), max_size=4))
+def test_histograms_together_are_the_histogram_of_all(parts: list[list[int]]) -> None:
+    whole, together = filled([value for part in parts for value in part]), Histogram.of(map(filled, parts))
+    assert (together.count, together.highest) == (whole.count, whole.highest)
+    assert [together.percentile(each) for each in (50, 99)] == [whole.percentile(each) for each in (50, 99)]

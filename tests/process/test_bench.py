@@ -60,8 +60,11 @@ def test_a_refused_request_stops_the_measurement(running: Running) -> None:
 
 
 def test_latencies_are_found(place: Place) -> None:
-    found = latency.send_latency(place, 0.5).figures | latency.poll_latency(place, 0.5).figures
+    sends, polls = latency.send_latency(place, 0.5, rounds=2), latency.poll_latency(place, 0.5, rounds=2)
+    found = sends.figures | polls.figures
     assert 0 < found["send_p50_ms"] <= found["send_p99_ms"] <= found["send_p999_ms"]
+    assert found["send_p99_ms_lowest"] <= found["send_p99_ms"] <= found["send_p99_ms_highest"]
+    assert found["stall_p99_ms"] >= 0
     assert 0 < found["poll_p50_ms"] <= found["poll_p99_ms"]
     assert latency.isolation(place, 0.3, rounds=1).figures["isolation_ratio"] > 0
 
