@@ -33,7 +33,7 @@ from holdfast.core.log.segment import (
     stem_of,
 )
 from holdfast.core.log.segment_files import Segment
-from holdfast.core.queue.codec import Cipher, encode
+from holdfast.core.queue.codec import Cipher, encode, encode_plain
 from holdfast.core.queue.headers import header_of
 from holdfast.core.queue.record import Arrived, Moved, Record, Sent
 from holdfast.core.types import Epoch, Instant, Lsn, ShardId, WallMs
@@ -143,15 +143,20 @@ class Journal(Archive):
         entries: list[Any] = []  # for the index, flat
         for record in records:
             lsn = self.next_lsn
-            fill, size = self._put(record)
+            fill, size = self._put(record, is_plain=True)
             entries += (record.seq, lsn, epoch, lsn, 0, record.size, stamp, stamp, 0, 0, 0, False, fill + 4, size - 4)
         assert self._index is index, "the owner has to ask holds_all first"
         index.add_plain(records[0].lane, entries)
 
-    def _put(self, record: Record) -> tuple[int, int]:
+    def _put(self, record: Record, *, is_plain: bool = False) -> tuple[int, int]:
         """Into the open frame; answers where in the segment the record's bytes begin, and how many they are."""
         lsn, cipher = self.next_lsn, self._cipher
-        data = encode(record, self.epoch, lsn, cipher=cipher) if cipher is not None else b""
+        if cipher is None:
+            data = b""
+        elif is_plain and type(record) is Sent:
+            data = encode_plain(record, self.epoch, lsn, cipher=cipher)
+        else:
+            data = encode(record, self.epoch, lsn, cipher=cipher)
         if not data or self._fill + len(data) > self._limit:
             data = self._place_elsewhere(record, data)
         fill, size = self._fill, len(data)

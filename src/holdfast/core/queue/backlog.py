@@ -94,27 +94,34 @@ class Backlog:
                 window.tail = header
                 window.queue.append(header)
 
-    def append_run(self, headers: Sequence[Header], size: int) -> None:
-        """As `append` of each: they follow each other, were queued at one instant and have no time to live. `size`: of
-        all."""
-        first, last = headers[0], headers[-1]
-        stretch = last.at >> STRETCH_BITS
-        is_one_run = self.count and first.at >> STRETCH_BITS == stretch == self.hints[-1] >> STRETCH_BITS
-        if self.is_grouped or not is_one_run:
+    def keeps(self, seq: Seq, first: Lsn, last: Lsn) -> int:
+        """Of how many messages that come together, from `seq` on, headers are needed: by the window, or by `append`."""
+        if not self._is_one_run(first, last):
+            return last - first + 1
+        window = self.window
+        return max(0, WINDOW_MAX - len(window.queue)) if window is not None and window.next == seq else 0
+
+    def _is_one_run(self, first: Lsn, last: Lsn) -> bool:
+        stretch = last >> STRETCH_BITS
+        is_growing = self.count > 0 and not self.is_grouped
+        return is_growing and first >> STRETCH_BITS == stretch == self.hints[-1] >> STRETCH_BITS
+
+    def append_run(self, headers: Sequence[Header], last: Header, *, count: int, size: int) -> None:
+        """As `append` of `count` messages that follow each other, were queued at one instant, and have `size` bytes in
+        all and no time to live. `headers`: of the first ones, as many as it `keeps`."""
+        if not self._is_one_run(Lsn(last.at - count + 1), last.at):
             for header in headers:
                 self.append(header)
             return
+        stretch = last.at >> STRETCH_BITS
         self.bytes_at[stretch] = self.bytes_at.get(stretch, 0) + size
-        self.times[-1] = min(self.times[-1], first.time)
-        self.count += len(headers)
+        self.times[-1] = min(self.times[-1], last.time)
+        self.count += count
         self.last = last.seq
-        window = self.window
-        if window is not None and window.next == first.seq:
-            fitting = headers[: max(0, WINDOW_MAX - len(window.queue))]
-            if fitting:
-                window.next = Seq(fitting[-1].seq + 1)
-                window.tail = fitting[-1]
-                window.queue.extend(fitting)
+        if headers and self.window is not None:
+            self.window.next = Seq(headers[-1].seq + 1)
+            self.window.tail = headers[-1]
+            self.window.queue.extend(headers)
 
     def skip(self, seq: Seq) -> None:
         """This sequence number is not part of the stream: it waits elsewhere."""

@@ -63,6 +63,7 @@ _LENGTH: Final = struct.Struct("<I")
 _SENT: Final = struct.Struct("<BQQQIIIQ16s?")
 _WALL_FIELD: Final = 7  # of _SENT
 _PLAIN: Final = struct.Struct("<BQQIQ")  # a Sent whose other fields are empty
+_PLAIN_BYTES: Final = _PLAIN.size
 _ARRIVED: Final = struct.Struct("<BQQQIqqIQBIQQ16s")
 _HEADER: Final = struct.Struct("<QQIQQIqqqIQ?")
 _MOVED: Final = struct.Struct("<BQBQ16s")
@@ -94,19 +95,23 @@ _ended: Final = msgspec.msgpack.Decoder(tuple[str, str]).decode
 
 def encode(record: Record, epoch: Epoch, lsn: Lsn, *, cipher: Cipher) -> bytes:
     """The record's bytes, length first. O(size of the content)."""
-    if type(record) is Sent:
-        clear = _PLAIN.pack(PLAIN, record.lane, record.seq, record.size, record.wall) if _is_plain(record) else b""
-        clear = clear or _encode_sent(record)
-        sealed = cipher.seal(epoch, lsn, record.content, clear)
-        return b"".join((_LENGTH.pack(len(clear) + len(sealed)), clear, sealed))
+    if type(record) is Sent and _is_plain(record):
+        return encode_plain(record, epoch, lsn, cipher=cipher)
     clear = _ENCODERS[type(record)](record)
     if type(record) is Deleted:
         pass  # nothing follows, as with most others; but these are many
     elif type(record) is Received or type(record) is Changed or type(record) is Purged:
         clear = _with_request(clear, record.request) if record.request else clear
-    elif type(record) is Arrived or type(record) is Moved:
+    elif type(record) is Sent or type(record) is Arrived or type(record) is Moved:
         clear += cipher.seal(epoch, lsn, record.content, clear)
     return _LENGTH.pack(len(clear)) + clear
+
+
+def encode_plain(record: Sent, epoch: Epoch, lsn: Lsn, *, cipher: Cipher) -> bytes:
+    """The same of a message with nothing but a body."""
+    clear = _PLAIN.pack(PLAIN, record.lane, record.seq, record.size, record.wall)
+    sealed = cipher.seal(epoch, lsn, record.content, clear)
+    return _LENGTH.pack(_PLAIN_BYTES + len(sealed)) + clear + sealed
 
 
 def _is_plain(record: Sent) -> bool:
@@ -144,8 +149,8 @@ def decode(data: bytes | memoryview) -> Record:
 
 def decode_message(data: bytes, epoch: Epoch, lsn: Lsn, *, cipher: Cipher) -> Message:
     """A message with its content, verified by its own seal. `data` begins at the type."""
-    if len(data) > _PLAIN.size and data[0] == PLAIN:  # by far the most
-        return _decode_plain(data, cipher.open(epoch, lsn, data[_PLAIN.size :], data[: _PLAIN.size]))
+    if len(data) > _PLAIN_BYTES and data[0] == PLAIN:  # by far the most
+        return _decode_plain(data, cipher.open(epoch, lsn, data[_PLAIN_BYTES:], data[:_PLAIN_BYTES]))
     message = decode(data)
     if not isinstance(message, Sent | Arrived | Moved):
         raise ValueError(f"record {lsn} is no message")
@@ -158,8 +163,8 @@ def open_sent(data: bytes, epoch: Epoch, lsn: Lsn, *, cipher: Cipher) -> tuple[b
     """Content and wall-clock time of a message that was sent here, which nearly all were, verified as by
     `decode_message`. None: it is another record."""
     tag = data[0] if data else 0
-    if tag == PLAIN and len(data) > _PLAIN.size:
-        content = cipher.open(epoch, lsn, data[_PLAIN.size :], data[: _PLAIN.size])
+    if tag == PLAIN and len(data) > _PLAIN_BYTES:
+        content = cipher.open(epoch, lsn, data[_PLAIN_BYTES:], data[:_PLAIN_BYTES])
         return content, WallMs(_PLAIN.unpack_from(data)[-1])
     if tag == SENT and len(data) > _SENT.size:
         content = cipher.open(epoch, lsn, data[_SENT.size :], data[: _SENT.size])
@@ -171,7 +176,7 @@ def clear_bytes(tag: int) -> int:
     """Length of a message's clear part."""
     if tag == SENT | _REQUESTED:
         return _REQUEST_BYTES + _SENT.size
-    return {PLAIN: _PLAIN.size, SENT: _SENT.size, ARRIVED: _ARRIVED.size, MOVED: _MOVED.size + _HEADER.size}[tag]
+    return {PLAIN: _PLAIN_BYTES, SENT: _SENT.size, ARRIVED: _ARRIVED.size, MOVED: _MOVED.size + _HEADER.size}[tag]
 
 
 def pack_header(header: Header) -> bytes:
@@ -344,6 +349,7 @@ def _pair(data: bytes | memoryview) -> Any:
 
 
 _ENCODERS: Final[dict[type, Callable[[Any], bytes]]] = {
+    Sent: _encode_sent,
     Arrived: _encode_arrived,
     Moved: _encode_moved,
     Received: _encode_received,

@@ -20,14 +20,14 @@ _fields: Final = msgspec.structs.astuple
 _lease: Final = Lease
 
 
-def add_all(lane: Lane, headers: Sequence[Header], size: int) -> None:
-    """Messages with nothing but a body, which send.decide_sends has taken. `size`: of all."""
-    last = headers[-1]
-    lane.count += len(headers)
+def add_all(lane: Lane, headers: Sequence[Header], last: Header, *, count: int, size: int) -> None:
+    """`count` messages with nothing but a body, which send.decide_sends has taken, of `size` bytes. `headers`: of the
+    first of them, as many as Backlog.keeps."""
+    lane.count += count
     lane.bytes += size
     lane.last_seq = last.seq
     lane.newest = last.lsn
-    lane.backlog.append_run(headers, size)
+    lane.backlog.append_run(headers, last, count=count, size=size)
 
 
 def hold_next(lane: Lane, headers: Sequence[Header], *, until: Instant, now: Instant, wall: WallMs) -> bool:

@@ -160,13 +160,16 @@ class Replicated:
 
     def apply_plain(self, records: Sequence[r.Sent]) -> None:
         """As `apply` of each: messages for one lane that have nothing but a body (send.decide_sends)."""
-        lane = self.lanes[records[0].lane]
+        lane, epoch, now, lsn = self.lanes[records[0].lane], self.epoch, self.now, self.lsn
+        self.lsn = Lsn(lsn + len(records))
+        kept = lane.backlog.keeps(records[0].seq, Lsn(lsn + 1), self.lsn)  # of a deep lane none
         headers: list[Header] = []
-        for record in records:
-            self.lsn = Lsn(self.lsn + 1)
-            headers.append(header_of(record, self.epoch, self.lsn, self.now))
-        add_all(lane, headers, sum([record.size for record in records]))
-        self._added(lane, headers[-1])
+        for record in records[:kept]:
+            lsn = Lsn(lsn + 1)
+            headers.append(header_of(record, epoch, lsn, now))
+        last = headers[-1] if kept >= len(records) else header_of(records[-1], epoch, self.lsn, now)
+        add_all(lane, headers, last, count=len(records), size=sum([record.size for record in records]))
+        self._added(lane, last)
 
     def _apply_arrived(self, record: r.Arrived) -> None:
         self.inboxes.setdefault(record.source, Inbox()).note(record.number, is_refused=False)
