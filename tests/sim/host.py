@@ -296,7 +296,7 @@ class Running:
             self._on_done(end.value)
             return
         process = self._process
-        process.call(process.host.latency(op), self._do)
+        process.world.after(process.host.latency(op), process.gate, self._do, ())
 
     def _do(self) -> None:
         op, root, host = self._op, self._root, self._process.host

@@ -40,7 +40,7 @@ def frame_at(data: bytes | bytearray, at: int) -> FrameSeen | None:
     length, crc, _, epoch, count, first, time, _, durable = _FRAME.unpack_from(data, at)
     if length < _FRAME.size or at + length > len(data):
         return None
-    if google_crc32c.value(bytes(data[at + 8 : at + length])) != crc:
+    if google_crc32c.value(bytes(memoryview(data)[at + 8 : at + length])) != crc:
         return None
     return FrameSeen(at, length, crc, epoch, first, count, time, durable, first + count - 1)
 

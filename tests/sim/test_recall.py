@@ -87,3 +87,27 @@ def test_now_and_then_it_is_done_again_and_has_to_come_out_the_same() -> None:
     copying.sign = b"-"
     with pytest.raises(Violation, match="another result"):
         run(recall.work("copy", copying), Files(a=b"one", b=b"two").do)
+
+
+def test_spares_may_have_other_names() -> None:
+    def first_log() -> Work[Any]:
+        names = yield List("")
+        done.append(names)
+        return (yield Read(next(name for name in names if not name.startswith("spare-")), 0, 10))
+
+    recall, done = Recall(Tally()), list[Any]()
+    disks = [Files(**{"log": b"one", f"spare-{number}": b""}) for number in range(3)]
+    assert [run(recall.work("look", first_log), disk.do) for disk in disks] == [b"one"] * 3
+    assert len(done) == 1
+
+
+def test_work_that_depends_on_spares_is_noticed() -> None:
+    def names() -> Work[int]:
+        return len((yield List("")))
+
+    recall = Recall(Tally())
+    disks = [Files(**{"log": b"", f"spare-{number}": b""}) for number in range(DONE_ANYWAY)]
+    for disk in disks:
+        run(recall.work("look", names), disk.do)
+    with pytest.raises(Violation, match="another result"):
+        run(recall.work("look", names), Files(log=b"").do)

@@ -353,6 +353,8 @@ class Primary:
 
     def needs(self) -> list[Need]:
         """Headers to load, each told once."""
+        if not self._needing:  # asked after every event
+            return []
         fresh = [need for need in self._needing if need not in self._asked]
         self._asked.update(dict.fromkeys(fresh))
         return fresh

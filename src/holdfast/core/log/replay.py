@@ -8,6 +8,7 @@ Laws
 - Where the next segment continues the chain, whatever lies behind the last frame is no part of the log.
 """
 
+from collections import deque
 from typing import Generic, Protocol, Self, TypeVar
 
 import msgspec
@@ -70,7 +71,7 @@ class Replay(Generic[S]):
         self.crc = crc  # of the frame that ends at state.lsn
         self.time = time
         self.declared = Lsn(0)  # highest durable lsn that the log itself states
-        self.tails: list[Tail] = []
+        self.tails: deque[Tail] = deque()
         self.end: End | None = None
         self._has_joined = not state.lsn  # the log was found to contain the state's last record
 
@@ -117,8 +118,10 @@ class Replay(Generic[S]):
         return place.expected
 
     def _declare(self, durable: Lsn) -> None:
+        tails = self.tails
+        while tails and tails[0].last <= durable:  # they are in the order of the log
+            tails.popleft()
         self.declared = max(self.declared, durable)
-        self.tails = [tail for tail in self.tails if tail.last > durable]
 
     def _join(self, place: Position, reader: SegmentReader) -> None:
         """Where the reader reaches the state's last record, both must have the same crc there."""
@@ -129,9 +132,10 @@ class Replay(Generic[S]):
         self._has_joined = True
 
     def _take(self, frame: Frame, reader: SegmentReader, index: SegmentIndex | None, offset: int) -> None:
-        state, where = self.state, f"{reader.path} bytes {offset}–{reader.offset}"
+        state, last = self.state, frame.last
         is_new = frame.first > state.lsn
-        if not is_new and frame.last > state.lsn:
+        if not is_new and last > state.lsn:
+            where = f"{reader.path} bytes {offset}–{reader.offset}"
             raise CorruptLog(f"{where}: the snapshot's lsn {state.lsn} lies within a frame")
         if is_new and (frame.count or frame.time > self.time):
             state.begin(frame.epoch, frame.time, frame.wall)
@@ -148,7 +152,8 @@ class Replay(Generic[S]):
                 if index is not None:
                     note_message(index, record, frame, (lsn, offset + within, len(data)))
         except ValueError as problem:
-            raise CorruptLog(f"{where}, lsn {frame.first}–{frame.last}: {problem}") from problem
+            where = f"{reader.path} bytes {offset}–{reader.offset}"
+            raise CorruptLog(f"{where}, lsn {frame.first}–{last}: {problem}") from problem
 
     def _judge(self, segment: Segment, reader: SegmentReader, expected: Lsn, floor: Lsn) -> Work[None]:
         rest = yield from reader.rest()

@@ -96,8 +96,10 @@ class SegmentReader:
 
     def next(self, position: Position) -> Work[Frame | None]:
         """The next frame, which moves `position`; None at the end of what is valid."""
-        data = yield from self._have(SECTOR)
-        at = self.offset - self._start
+        data, at = self._buffer, self.offset - self._start
+        if len(data) - at < SECTOR:
+            data = yield from self._have(SECTOR)
+            at = self.offset - self._start
         if (length := frame_length(data, at)) > len(data) - at:
             data = yield from self._have(length)
             at = self.offset - self._start

@@ -214,6 +214,8 @@ class ReplicaLog(Archive):
     def commit(self, lsn: Lsn) -> None:
         """Applies what is committed up to `lsn`, as far as it is durable here."""
         last, lsn = 0, min(lsn, self.durable.lsn)
+        if lsn <= self.state.lsn:  # as it is each time a frame has become durable before it is committed
+            return
         for number, entry in enumerate(self.tail, start=1):
             if entry.frame.last > lsn:
                 break
