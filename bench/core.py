@@ -32,7 +32,7 @@ RESULTS = Path(__file__).parent / "results"
 INTRODUCTION = """# What the core costs
 
 Measured by `python -m bench.core --write`: CPU time of one process on one core, 1 KB bodies, medians. Commands are
-decided and applied; the headers of a deep lane come from a segment's index, a thousand at a time, which is a row of its
+decided and applied; the headers of a deep lane come from a segment's index, 512 at a time, which is a row of its
 own. A replicated send is one of a turn of 32, from command to reply, with two members that answer at once, without
 encryption, disks and wire.
 

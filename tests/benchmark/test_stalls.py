@@ -1,10 +1,12 @@
 """What the machine's own stalls make of a latency."""
 
 import os
+import subprocess
+import sys
 
 import pytest
 
-from bench.stalls import wait_ns, watch
+from bench.stalls import GAP_NS, wait_ns, watch
 
 MS = 1_000_000
 
@@ -24,7 +26,17 @@ def test_long_waits_are_the_beginnings_of_long_stalls() -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="NOT TESTED: this system cannot pin programs to cores")
-def test_watching_ends_and_sees_no_gap_longer_than_it_lasted() -> None:
-    gaps = watch(0.05)
-    assert all(gap > 0 for gap in gaps)
-    assert wait_ns(gaps, 100, seconds=0.05) == max(gaps, default=0)
+def test_a_program_that_has_to_share_its_core_is_seen_to_wait() -> None:
+    core = min(os.sched_getaffinity(0))
+    spin = f"import os; os.sched_setaffinity(0, {{{core}}}); print(flush=True)\nwhile True: pass"
+    neighbour = subprocess.Popen([sys.executable, "-c", spin], stdout=subprocess.PIPE)
+    try:
+        assert neighbour.stdout is not None
+        neighbour.stdout.readline()  # it is there
+        gaps = watch(0.3, on=[core])
+    finally:
+        neighbour.kill()
+        neighbour.communicate()
+    assert sum(gaps) > 50 * MS
+    assert wait_ns(gaps, 50, seconds=0.3) <= wait_ns(gaps, 99, seconds=0.3) <= max(gaps)
+    assert wait_ns(gaps, 99, seconds=0.3) > GAP_NS
