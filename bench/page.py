@@ -16,7 +16,8 @@ body { font: 15px/1.5 system-ui, sans-serif; color: var(--ink); background: var(
 h1 { margin-bottom: 0; } h2 { margin-top: 2.5rem; font-size: 1.2rem; } h3 { margin: .8rem 0 .4rem; font-size: 1rem; }
 p, figcaption { color: var(--soft); max-width: 80ch; }
 .plots { display: grid; grid-template-columns: repeat(auto-fit, minmax(440px, 1fr)); gap: 1rem 2.5rem; }
-figure { margin: 0; } svg { width: 100%; height: auto; } svg text { font-size: 12.5px; fill: var(--ink); }
+figure { margin: 0; } svg { width: 100%; height: auto; overflow: visible; }
+svg text { font-size: 12.5px; fill: var(--ink); }
 .ours { fill: var(--ours); } .durable { fill: var(--durable); } .memory { fill: var(--memory); }
 .grid { stroke: var(--line); }
 .curve { fill: none; stroke: var(--ours); stroke-width: 2; } .point { fill: var(--ours); }
