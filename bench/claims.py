@@ -71,6 +71,8 @@ _FIGURES = (
     ("P7", "send at half load, open loop, p99", "send_p99_ms", " ms", 5, 1, False),
     ("P7", "send at half load, open loop, p99.9", "send_p999_ms", " ms", None, None, False),
     ("P7", "for comparison: the machine's own stalls meanwhile, p99", "stall_p99_ms", " ms", None, None, False),
+    ("P7", "for comparison: a bare write and fdatasync meanwhile, p50", "disk_p50_ms", " ms", None, None, False),
+    ("P7", "for comparison: a bare write and fdatasync meanwhile, p99", "disk_p99_ms", " ms", None, None, False),
     ("P8", "send → long poll, p50", "poll_p50_ms", " ms", 2, 0.5, False),
     ("P8", "send → long poll, p99", "poll_p99_ms", " ms", 8, 2, False),
     ("P10", "memory per waiting message, {backlog:,.0f} waiting", "bytes_per_waiting", " B", 24, 2, False),

@@ -1,13 +1,15 @@
 """P7, P8 and C2: how long one waits. Open loop throughout, so that a stall is charged to all whom it delays.
 
 All in rounds, and the figure is the median of theirs: the slowest of a hundred is often somebody else's doing, and
-seldom in most of the rounds. After each round of P7 the machine's own stalls are watched for as long.
+seldom in most of the rounds. After each round of P7 the machine's own stalls are watched for as long, and how long its
+disk takes for a sync alone.
 """
 
 import itertools
 import time
 from statistics import median
 
+from bench import bare_disk
 from bench.contender import Place, Running
 from bench.dialects.dialect import Tally, connect
 from bench.dialects.http import checked
@@ -29,14 +31,21 @@ COUNT_MIN = 100  # fewer say nothing about a percentile; a slow machine gets the
 
 def send_latency(place: Place, seconds: float, *, rounds: int) -> Finding:
     """At half of what the same server did in a closed loop just before."""
-    span, histograms, stalls = seconds / rounds, [], []
+    span = seconds / rounds
+    histograms: list[Histogram] = []
+    stalls: list[int] = []
+    disks: list[Histogram] = []
     with host(place, "latency") as server:
         queue = created(server.sqs)
         peak = run(Running(server.served, server.sqs, ""), "send", queue, seconds=max(1.0, seconds / 5)).rate
         for _ in range(rounds):
             histograms.append(open_loop(server.sqs, queue, rate=peak / 2, seconds=span))
             stalls.append(wait_ns(watch(span), 99, seconds=span))
-    return _finding("send", histograms, {"send_rate": peak / 2} | _figures("stall_p99", stalls))
+            disks.append(bare_disk.syncs(server.place.folder, span))
+    figures = {"send_rate": peak / 2} | _figures("stall_p99", stalls)
+    for label, percent in (("p50", 50), ("p99", 99)):
+        figures |= _figures(f"disk_{label}", [each.percentile(percent) for each in disks])
+    return _finding("send", histograms, figures)
 
 
 def created(sqs: Sqs) -> str:

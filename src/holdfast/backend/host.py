@@ -129,6 +129,7 @@ class Host:
     def end_turn(self) -> None:
         for lead in self._leads.values():
             lead.end_turn()
+        self._writer.give_way()
 
     def cancel(self, shard: ShardId, call: Call) -> bool:
         return self._leads[shard].cancel(call)

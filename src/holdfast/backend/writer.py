@@ -4,7 +4,8 @@
     else:     a helper thread does it all, one thing after the other
 
 Usual is what nearly every flush is: bytes for one file that is there, and its sync. The thread does what is large or
-touches folders, and everything where the system cannot sync aside.
+touches folders, and everything where the system cannot sync aside. The kernel needs the loop's processor for moments
+only, and a loop that never rests has to give them to it (docs/decisions/0032).
 
 A write or sync that fails ends the process: nobody knows what is on the disk, and what is not known to be durable must
 not be acknowledged.
@@ -25,6 +26,9 @@ from holdfast.runtime.logs import log
 from holdfast.runtime.syncs import KernelSyncs
 
 LOOP_BYTES_MAX: Final = 262_144  # written by the loop itself: about 0.1 ms of copying
+NEIGHBOUR_S: Final = 0.001  # the kernel needs less: somebody else took the processor that was given away,
+KEEP_S_MIN: Final = 0.01  # so it is kept for so long, and twice as long each time in a row that this happens,
+KEEP_S_MAX: Final = 1.0  # but no longer than that
 
 Done = Callable[[], None]
 Job = tuple[Disk, tuple[FileOp, ...], Done]
@@ -42,6 +46,8 @@ class Writer:
         self._kernel = _kernel_syncs()
         self._under_way: dict[int, tuple[float, Done]] = {}  # syncs by the kernel: when each began, and whom to tell
         self._token = 0
+        self._keep_s = KEEP_S_MIN
+        self._keeps_until = 0.0
         self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._helper = threading.Thread(target=self._work, name="holdfast-writer", daemon=True)
         self._helper.start()
@@ -55,6 +61,18 @@ class Writer:
             self._begin(kernel, (disk, operations, on_done), path)
         else:
             self._jobs.put((disk, operations, on_done))
+
+    def give_way(self) -> None:
+        """Whoever works on without a rest calls this between two things: the kernel goes on with what is under way."""
+        began = metrics.now()
+        if self._under_way and began >= self._keeps_until:
+            os.sched_yield()
+            ended = metrics.now()
+            if ended - began <= NEIGHBOUR_S:
+                self._keep_s = KEEP_S_MIN
+            else:
+                self._keeps_until = ended + self._keep_s
+                self._keep_s = min(KEEP_S_MAX, self._keep_s * 2)
 
     def close(self) -> None:
         self._jobs.put(None)
