@@ -24,7 +24,6 @@ def test_every_form_of_a_second_is_read_back(seconds: int) -> None:
     moment = EPOCH + timedelta(seconds=seconds)
     basic = f"{moment.year:04d}{moment:%m%dT%H%M%SZ}"
     assert civil.basic_text(seconds) == basic
-    assert civil.parse_basic(basic.encode()) == seconds
     assert civil.parse_extended(moment.replace(tzinfo=None).isoformat() + "Z") == seconds
     assert civil.parse_http(format_datetime(moment, usegmt=True).encode()) == seconds
     assert civil.parse_http(format_datetime(moment).encode()) == seconds
@@ -40,13 +39,11 @@ def test_shorter_forms_begin_where_they_say() -> None:
 )
 def test_what_is_no_day_is_none(text: str) -> None:
     assert civil.parse_day(text.encode()) is None
-    assert civil.parse_basic(text.encode() + b"T000000Z") is None
 
 
 @pytest.mark.parametrize("text", ["240000", "006000", "000060", "-10000", " 10000", "1_0000", "00:00", ""])
 def test_what_is_no_time_of_day_is_none(text: str) -> None:
     assert civil.parse_clock(text.encode()) is None
-    assert civil.parse_basic(b"20250101T" + text.encode() + b"Z") is None
 
 
 NOT_EXTENDED = (

@@ -63,21 +63,19 @@ def fed() -> Fed:
 
 def test_a_queue_without_a_layout_has_the_lane_of_its_row(fed: Fed) -> None:
     assert fed.table.layout(QUEUE) == Layout((LaneRow(LaneId(1), ShardId(1)),))
-    assert fed.table.hosts_of(QUEUE) == [A]
     assert list(fed.table.queues()) == [QUEUE]
 
 
 def test_a_layout_takes_its_place_and_goes_again(fed: Fed) -> None:
     fed.write(put_layout(QUEUE, lanes((1, 1), (2, 2))))
-    assert fed.table.hosts_of(QUEUE) == [A, B]
+    assert fed.table.layout(QUEUE) == lanes((1, 1), (2, 2))
     fed.write(Delete(layout_key(QUEUE)))
-    assert fed.table.hosts_of(QUEUE) == [A]
+    assert fed.table.layout(QUEUE) == Layout((LaneRow(LaneId(1), ShardId(1)),))
 
 
 def test_a_queue_that_is_gone_has_no_layout(fed: Fed) -> None:
     fed.write(put_layout(QUEUE, lanes((1, 1), (2, 2))), Delete(queue_key(QUEUE)))
     assert fed.table.layout(QUEUE) is None
-    assert fed.table.hosts_of(QUEUE) == []
     assert fed.table.at(A, QUEUE, key=None, choose=lambda _: 0) is None
 
 

@@ -51,13 +51,6 @@ def parse_clock(text: bytes) -> int | None:
     return None if number >= 240_000 or minute > 59 or second > 59 else number // 10_000 * 3600 + minute * 60 + second
 
 
-def parse_basic(text: bytes) -> int | None:
-    """20250131T235959Z, the form that signatures use."""
-    if len(text) != 16 or text[8:9] != b"T" or text[15:] != b"Z":
-        return None
-    return _sum(parse_day(text[:8]), parse_clock(text[9:15]))
-
-
 def parse_extended(text: str) -> int | None:
     """2025-01-31T23:59:59Z, 2025-01-31T23:59Z or 2025-01-31."""
     raw = text.encode()

@@ -13,11 +13,12 @@ def is_long(pairs: Pairs) -> bool:
 
 
 def join(pairs: Pairs) -> dict[bytes, bytes]:
-    """Names in lower case; the values of a repeated header joined by commas, in order."""
+    """Names in lower case; the values of a repeated header joined by commas, in order, without the space around them:
+    that is how they were signed."""
     joined: dict[bytes, bytes] = {}
     for name, value in pairs:
         before = joined.get(name.lower())
-        joined[name.lower()] = value if before is None else before + b"," + value
+        joined[name.lower()] = value.strip() if before is None else before + b"," + value.strip()
     return joined
 
 

@@ -13,7 +13,6 @@ import tomllib
 from collections.abc import Mapping
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -194,12 +193,3 @@ def missing(sku: str, at: datetime.datetime) -> str:
         f"no rate for {sku} at {at:%Y-%m-%d}. Add one with valid_from = {at:%Y-%m-%d} or earlier to the rates file "
         "(holdfast pipeline bill --rates FILE)."
     )
-
-
-def as_table(rates: Rates) -> list[dict[str, Any]]:
-    """For people: `holdfast pipeline show rates`."""
-    return [
-        {"card": name, **msgspec.to_builtins(step), "price": str(step.price)}
-        for name, card in (("own", rates.own), ("sqs", rates.sqs))
-        for step in steps(card)
-    ]

@@ -10,7 +10,6 @@ Laws
 """
 
 import binascii
-from collections.abc import Iterable
 from typing import Final
 
 _SAFE: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~"
@@ -58,15 +57,6 @@ def parameters(query: bytes) -> list[tuple[bytes, bytes]]:
 def canonical_value(value: bytes) -> bytes:
     """A header's value: no space around it, and one where there are more."""
     return b" ".join(value.split())
-
-
-def join_headers(pairs: Iterable[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
-    """Names in lower case; the values of a repeated header joined by commas, in order."""
-    headers: dict[bytes, bytes] = {}
-    for name, value in pairs:
-        before, trimmed = headers.get(name.lower()), canonical_value(value)
-        headers[name.lower()] = trimmed if before is None else before + b"," + trimmed
-    return headers
 
 
 def encode(data: bytes, *, safe: bytes = b"") -> bytes:

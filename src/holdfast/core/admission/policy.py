@@ -164,21 +164,3 @@ def refusal(access: Access, decision: Decision) -> AccessDenied:
         article = "an" if decision.side is Side.IDENTITY else "a"
         return AccessDenied(f"{head} with an explicit deny in {article} {decision.side} policy")
     return AccessDenied(f"{head} because no {decision.side} policy allows the {action} action")
-
-
-def remember_as(access: Access, reads: frozenset[Key]) -> Access:
-    """The key of a cached decision: the question without what no policy reads. `reads`: of all policies concerned."""
-    if not reads:
-        return Access(access.account, access.principal, access.action, access.resource)
-    is_timeless = reads.isdisjoint((Key.CURRENT_TIME, Key.EPOCH_TIME))
-    return Access(
-        access.account,
-        access.principal,
-        access.action,
-        access.resource,
-        access.source_ip if Key.SOURCE_IP in reads else "",
-        access.secure_transport if Key.SECURE_TRANSPORT in reads else None,
-        access.source_arn if Key.SOURCE_ARN in reads else "",
-        access.source_account if Key.SOURCE_ACCOUNT in reads else "",
-        0 if is_timeless else access.now_s,
-    )

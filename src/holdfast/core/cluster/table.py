@@ -194,12 +194,6 @@ class Table:
     def queues(self) -> Iterator[QueueName]:
         return iter(list(self._only))
 
-    def hosts_of(self, queue: QueueName) -> list[HostId]:
-        """Hosts that lead a lane of the queue, in order of its lanes."""
-        layout = self.layout(queue)
-        seats = [self.seat(row.shard) for row in layout.served_lanes()] if layout else []
-        return list(dict.fromkeys(seat.host for seat in seats if seat is not None))
-
     def at(
         self, host: HostId, queue: QueueName, *, key: int | None, choose: Callable[[int], int]
     ) -> Here | There | None:

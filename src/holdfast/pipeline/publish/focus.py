@@ -9,8 +9,6 @@ Laws:
   it was recorded.
 """
 
-import datetime
-
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, MapType, StringType, StructField, StructType, TimestampType
@@ -179,9 +177,3 @@ def _description() -> Column:
         F.lit(", tier "),
         F.col("step.number").cast("string"),
     )
-
-
-def invoiced_from(month: datetime.date) -> datetime.datetime:
-    """When the invoice of a month goes out; what is recorded later corrects it."""
-    following = datetime.datetime(month.year + month.month // 12, month.month % 12 + 1, 1, tzinfo=datetime.UTC)
-    return following + datetime.timedelta(days=INVOICED_AFTER_DAYS)
