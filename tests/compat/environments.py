@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 PINS = Path(__file__).with_name("pins")
+CLIENTS = Path(__file__).with_name("clients")
 INSTALL_S = 240
 AT_ONCE = 4  # installing waits for the network most of the time
 NODE_MIN = 20
@@ -60,6 +61,40 @@ def node() -> tuple[str, Path]:
             path = f"{Path(program).parent}{os.pathsep}{os.environ.get('PATH', '')}"
             _install(["npm", "ci", "--no-audit", "--no-fund"], what="npm packages", cwd=folder, PATH=path)
     return program, folder
+
+
+def java() -> Command:
+    """A class path with the jars of pins/java, and our programs, compiled."""
+    _need("java", "javac", "mvn", what="clients in Java need a JDK and Maven")
+    pins, sources = PINS / "java" / "pom.xml", sorted(CLIENTS.glob("*.java"))
+    folder = _home("java", b"".join(each.read_bytes() for each in (pins, *sources)))
+    with _made_once(folder) as is_made:
+        if not is_made:
+            folder.mkdir(parents=True)
+            shutil.copy(pins, folder)
+            fetch = ["mvn", "-q", "-B", "dependency:copy-dependencies", "-DincludeScope=runtime"]
+            _install([*fetch, "-DoutputDirectory=lib"], what="jars", cwd=folder)
+            _install(["javac", "-cp", "lib/*", "-d", ".", *map(str, sources)], what="programs in Java", cwd=folder)
+    return Command(("java", "-cp", f"{folder}{os.pathsep}{folder / 'lib' / '*'}"), {})
+
+
+def go() -> Command:
+    """Our program, built with the modules of pins/go."""
+    _need("go", what="a client in Go needs Go's compiler")
+    pins, source = PINS / "go", CLIENTS / "aws_sdk.go"
+    folder = _home("go", b"".join(each.read_bytes() for each in (*sorted(pins.iterdir()), source)))
+    with _made_once(folder) as is_made:
+        if not is_made:
+            shutil.copytree(pins, folder)
+            shutil.copy(source, folder)
+            _install(["go", "build", "-o", "client", "."], what="modules for Go", cwd=folder, GOFLAGS="-mod=readonly")
+    return Command((str(folder / "client"),), {})
+
+
+def _need(*programs: str, what: str) -> None:
+    absent = [each for each in programs if not shutil.which(each)]
+    if absent:
+        raise Missing(f"{what}, and this machine has no {' and no '.join(absent)}")
 
 
 def aws_cli_2() -> Command:
@@ -149,7 +184,8 @@ def _gist(complaint: str) -> str:
 
 def all_makers() -> dict[str, Callable[[], object]]:
     clients = sorted(each.stem for each in PINS.glob("*.txt") if each.stem != "nodejs")  # that one only where needed
-    return {each: functools.partial(python, each) for each in clients} | {"aws-cli-2": aws_cli_2, "node": node}
+    others: dict[str, Callable[[], object]] = {"aws-cli-2": aws_cli_2, "node": node, "java": java, "go": go}
+    return {each: functools.partial(python, each) for each in clients} | others
 
 
 def main() -> None:

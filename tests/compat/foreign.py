@@ -32,8 +32,8 @@ class Client(NamedTuple):
     def checks(self) -> list[str]:
         """By their names, which are sentences; without running anything."""
         source = (HERE / "clients" / self.program).read_text(encoding="utf-8")
-        if self.program.endswith(".mjs"):
-            return re.findall(r'^check\("([^"]+)"', source, re.MULTILINE)
+        if not self.program.endswith(".py"):
+            return re.findall(r'^\s*(?:Checks\.)?check\("([^"]+)"', source, re.MULTILINE)
         for node in ast.parse(source).body:
             match node:
                 case ast.Assign(targets=[ast.Name("CHECKS")], value=ast.Tuple(names)):
@@ -57,6 +57,15 @@ def _in_node(program: str) -> environments.Command:
     return environments.Command((node, str(folder / program)), {})
 
 
+def _in_java(program: str) -> environments.Command:
+    words, variables = environments.java()
+    return environments.Command((*words, program.removesuffix(".java")), variables)
+
+
+def _in_go(_: str) -> environments.Command:
+    return environments.go()
+
+
 CLIENTS = {
     "boto3-query": Client("boto3 1.28.80, botocore 1.31.80 (Query)", "boto3_query.py", _in_venv("boto3-query")),
     "aioboto3": Client("aioboto3 15.5.0", "aioboto3_client.py", _in_venv("aioboto3")),
@@ -65,6 +74,9 @@ CLIENTS = {
     "taskiq": Client("taskiq, taskiq-aio-sqs 2.1.1", "taskiq_client.py", _in_venv("taskiq")),
     "aws-sdk-js": Client("@aws-sdk/client-sqs 3.1164 on Node", "aws_sdk.mjs", _in_node),
     "sqs-consumer": Client("sqs-consumer 14.2.8, sqs-producer 8.0.4", "sqs_consumer.mjs", _in_node),
+    "aws-sdk-java": Client("AWS SDK for Java 2.54.14", "AwsSdk.java", _in_java),
+    "jms": Client("Amazon SQS Java Messaging Library 2.1.4 (JMS)", "Jms.java", _in_java),
+    "aws-sdk-go": Client("AWS SDK for Go 2, service/sqs 1.52.8", "aws_sdk.go", _in_go),
 }
 
 
