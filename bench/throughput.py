@@ -14,6 +14,7 @@ from bench.processes import waited_s
 WARM_S = 0.2  # connections are made and greet; not measured
 FILL_S_MAX = 10.0
 _names = itertools.count(1)
+_numbers = itertools.count()  # of connections: what a run that was cut off still holds stands in nobody's way
 
 CONNECTIONS = {"send": 64, "send ×10": 16, "cycle": 64, "cycle ×10": 16, "drain": 16}
 
@@ -73,7 +74,7 @@ def once(dialect: Dialect, act: Callable[[Connection], object]) -> None:
 
 def begin(dialect: Dialect, mode: str, queue: str, *, connections: int = 0) -> tuple[Loop, Tally]:
     loop, tally = Loop(), Tally()
-    for number in range(connections or CONNECTIONS[mode]):
+    for number in itertools.islice(_numbers, connections or CONNECTIONS[mode]):
         connection = connect(dialect)
         loop.add(connection)
         converse(connection, dialect.conversation(mode, queue, tally=tally, number=number))

@@ -21,6 +21,7 @@ ADDERS = 16
 ADD_S_MAX = 120.0
 SPARE = 1000
 DELAY_S = 900
+_groups = itertools.count(1_000_000)  # each is used once, and none of them is a connection's
 
 Talk = Callable[[Tally, int], Conversation]
 
@@ -77,7 +78,7 @@ def add_delayed(server: Host, queue: str, count: int) -> None:
 
 def add_groups(server: Host, queue: str, count: int) -> None:
     """One waiting message in each of so many groups."""
-    _add(server.sqs, count, lambda tally, number: _groups(server.sqs, queue, tally, number=number))
+    _add(server.sqs, count, lambda tally, _: _new_groups(server.sqs, queue, tally))
 
 
 def beside_connections(place: Place, seconds: float, *, count_max: int) -> list[tuple[float, float]]:
@@ -123,7 +124,7 @@ def _delays(sqs: Sqs, queue: str, tally: Tally) -> Conversation:
         tally.messages += BATCH
 
 
-def _groups(sqs: Sqs, queue: str, tally: Tally, *, number: int) -> Conversation:
-    for turn in itertools.count(number, ADDERS):
-        acknowledged((yield sqs.send(queue, turn, group=1_000_000 + turn)))
+def _new_groups(sqs: Sqs, queue: str, tally: Tally) -> Conversation:
+    for group in _groups:
+        acknowledged((yield sqs.send(queue, group, group=group)))
         tally.messages += 1
