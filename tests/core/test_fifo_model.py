@@ -7,13 +7,15 @@ itself, so that what is over is gone.
 from contextlib import ExitStack
 from dataclasses import dataclass
 
+import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from holdfast.core.errors import InvalidParameterValue
 from holdfast.core.limits import ATTEMPT_WINDOW, DEDUP_WINDOW, SECOND, VISIBILITY_MAX_S
 from holdfast.core.queue import command as c
-from holdfast.core.types import Kind, LaneConfig, Receipt
+from holdfast.core.queue import receive
+from holdfast.core.types import Kind, LaneConfig, Lsn, Receipt
 from tests.core.one_shard import LANE, SETTINGS, SMALL, OneShard, receipt_of
 from tests.scenarios.world import changed_limits
 
@@ -141,6 +143,18 @@ class FifoQueue(RuleBasedStateMachine):
                 self.handles.append((message, receipt_of(each)))
         if attempt and expected and not is_repeat:
             self.attempts[attempt] = Attempt(self.now, sorted(expected, key=lambda each: each.accepted.seq))
+
+    @precondition(lambda self: self.queue)
+    @rule(count_max=st.integers(1, 10), uncommitted=st.integers(0, 6))
+    def ask_both_ways(self, count_max: int, uncommitted: int) -> None:
+        """The quick way of receive.py says what fifo.py says, also while the last messages are not committed."""
+        shard, command = self.real.shard, c.Receive(LANE, count_max, 30)
+        committed = Lsn(max(0, shard.lsn - uncommitted))
+        quick = shard.decide(command, committed)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(receive, "_group_heads", lambda *_: None)
+            general = shard.decide(command, committed)
+        assert quick == general
 
     @precondition(lambda self: self.queue)
     @rule(count_max=st.integers(1, 10))

@@ -68,13 +68,12 @@ def _first_back(lane: Lane, seen: list[tuple[Seq, Group]]) -> tuple[Seq, Group] 
 def _first_fresh(
     lane: Lane, is_ready: Callable[[Header], bool], seen: list[tuple[Seq, Group]]
 ) -> tuple[Seq, Group] | None:
-    """The oldest group of which nothing is handed out. One behind a lease comes back into the heap when that goes."""
+    """The oldest group of which nothing is handed out."""
     window = lane.backlog.window
-    while window is not None and (entry := window.first_head(seen)) is not None:
-        if entry[1] not in lane.taken:
-            return entry if is_ready(window.groups[entry[1]][0]) else None  # those behind it are younger still
-        heappop(window.heads)
-    return None
+    entry = window.first_head(seen, lane.taken) if window is not None else None
+    if window is None or entry is None:
+        return None
+    return entry if is_ready(window.groups[entry[1]][0]) else None  # those behind it are younger still
 
 
 def _prefix(lane: Lane, group: Group, is_ready: Callable[[Header], bool]) -> Iterator[Candidate]:

@@ -6,6 +6,7 @@ dead-letter queue with the cause recorded, and the next one is looked at.
 
 import hashlib
 from collections.abc import Iterator
+from heapq import heappop, heappush
 from itertools import islice
 from typing import Literal
 
@@ -58,11 +59,15 @@ def decide_receive(
         raise OverLimit(f"Too many messages are in flight: the limit is {IN_FLIGHT_MAX}. Delete messages first.")
     if not lane.count or (lane.descent is not None and lane.descent.is_waiting):
         return (), EMPTY_DELIVERY
-    if (heads := _plain_heads(lane, command.count_max, moment)) and attempt == NO_DIGEST:
-        received = Received(lane.lane, until, moment.wall, tuple(heads), (), request=request)
+    count_max = command.count_max
+    heads = _group_heads(lane, count_max, moment) if lane.is_fifo else _plain_heads(lane, count_max, moment)
+    if heads and attempt == NO_DIGEST:
+        fresh = sorted(heads, key=_seq) if lane.is_fifo else heads
+        parked = _passed_over(lane, fresh, []) if lane.is_fifo else ()
+        received = Received(lane.lane, until, moment.wall, tuple(fresh), (), parked, request=request)
         delivered, wall = Delivered, moment.wall  # looked up once
         return (received,), Delivery(tuple([delivered(head, 1, head.count + 1, wall) for head in heads]))
-    picked = _pick(lane, command.count_max, moment, departures)
+    picked = _pick(lane, count_max, moment, departures)
     if isinstance(picked, Need):
         return picked
     taken, put_away, is_passing = picked
@@ -101,6 +106,49 @@ def _plain_heads(lane: Lane, count_max: int, moment: Moment) -> list[Header] | N
         if lane.backlog.need() is not None:
             return None  # more can be had than is in memory
     return heads
+
+
+def _group_heads(lane: Lane, count_max: int, moment: Moment) -> list[Header] | None:
+    """The same of a FIFO lane: from groups of which nothing is handed out, the oldest first, when nothing has come
+    back and there is room for more. What fifo.candidates would say."""
+    backlog, window = lane.backlog, lane.backlog.window
+    if window is None or lane.back or lane.config.at_most_once:
+        return None
+    if lane.in_flight + len(backlog.held) >= IN_FLIGHT_MAX:
+        return None
+    newest, oldest = moment.now - lane.config.delay_s * SECOND, moment.now - lane.retention
+    heads: list[Header] = []
+    seen: list[tuple[Seq, Group]] = []
+    is_plain = True
+    while len(heads) < count_max and (entry := window.first_head(seen, lane.taken)) is not None:
+        seen.append(heappop(window.heads))
+        before = len(heads)
+        for header in window.groups[entry[1]]:
+            if header.lsn > moment.committed or header.time > newest or len(heads) == count_max:
+                break
+            is_plain = is_plain and not header.deadline and header.time > oldest
+            heads.append(header)
+        if len(heads) == before or not is_plain:
+            break  # those behind it are younger still, or there is more to decide
+    for entry in seen:
+        heappush(window.heads, entry)
+    return heads if is_plain else None
+
+
+def _passed_over(lane: Lane, fresh: list[Header], away: list[Header]) -> tuple[Seq, ...]:
+    """Messages of the stream that the cursor leaves behind when `fresh` are handed out and `away` put away."""
+    last = max((header.seq for header in fresh if not header.is_aside), default=Seq(0))
+    window = lane.backlog.window
+    if window is None or last < lane.backlog.cursor:
+        return ()
+    leaving = {header.seq: None for header in (*fresh, *away)}
+    parked: list[Seq] = []
+    for header in window.queue:
+        if header.seq >= last:
+            break
+        if header.seq not in leaving:
+            parked.append(header.seq)
+    return tuple(parked)
 
 
 def _pick(
@@ -168,7 +216,7 @@ def _received(
     fresh = sorted((c.header for c in taken if c.lease is None), key=_seq)
     again = tuple([c.header.seq for c in taken if c.lease is not None])
     away = [record.header for record in put_away if not isinstance(record, Received)]  # type: ignore[union-attr]
-    parked = standard.passed_over(lane, fresh, away) if is_passing else ()
+    parked = _passed_over(lane, fresh, away) if is_passing else ()
     return Received(lane.lane, until, moment.wall, tuple(fresh), again, parked)
 
 

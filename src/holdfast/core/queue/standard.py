@@ -46,22 +46,6 @@ def candidates(lane: Lane, now: Instant, committed: Lsn) -> Iterator[Candidate |
         yield need
 
 
-def passed_over(lane: Lane, fresh: list[Header], away: list[Header]) -> tuple[Seq, ...]:
-    """Messages of the stream that the cursor leaves behind when `fresh` are handed out and `away` put away."""
-    last = max((header.seq for header in fresh if not header.is_aside), default=Seq(0))
-    window = lane.backlog.window
-    if window is None or last < lane.backlog.cursor:
-        return ()
-    leaving = {header.seq: None for header in (*fresh, *away)}
-    parked: list[Seq] = []
-    for header in window.queue:
-        if header.seq >= last:
-            break
-        if header.seq not in leaving:
-            parked.append(header.seq)
-    return tuple(parked)
-
-
 def _returned(lane: Lane) -> Iterator[Candidate]:
     """Visible leases, oldest first. Works on a copy of the few that are looked at."""
     popped: list[tuple[Seq, Group]] = []

@@ -3,6 +3,7 @@ of segments, so nothing here is replicated state, and nothing may depend on what
 """
 
 from collections import deque
+from collections.abc import Container
 from heapq import heappop, heappush
 
 from holdfast.core.types import Group, Header, Instant, Seq
@@ -78,14 +79,16 @@ class Window:
         if members is not None:
             heappush(self.heads, (members[0].seq, group))
 
-    def first_head(self, seen: list[tuple[Seq, Group]]) -> tuple[Seq, Group] | None:
-        """The group whose first message is the oldest. Drops places in the heap that are out of date, and second
-        places of the group that was `seen` last."""
+    def first_head(self, seen: list[tuple[Seq, Group]], taken: Container[Group] = ()) -> tuple[Seq, Group] | None:
+        """The group whose first message is the oldest, of those of which nothing is `taken`. Drops places in the heap
+        that are out of date, second places of the group that was `seen` last, and groups behind a lease: they come
+        back (`unlock`) when that goes."""
         heads, groups = self.heads, self.groups
         while heads:
             seq, group = heads[0]
             members = groups.get(group)
-            if members is not None and members[0].seq == seq and not (seen and seen[-1] == heads[0]):
+            is_current = members is not None and members[0].seq == seq and group not in taken
+            if is_current and not (seen and seen[-1] == heads[0]):
                 return heads[0]
             heappop(heads)
         return None
