@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from typing import Final
 
 import google_crc32c
-import msgspec
+
+from holdfast.core.values import Value
 
 SECTOR: Final = 512
 _FRAME = struct.Struct("<IIIIIQqQQ")
@@ -16,7 +17,7 @@ _HEADER = struct.Struct("<8sIIQQIqQ")
 _PROMISE = struct.Struct("<8sII")
 
 
-class FrameSeen(msgspec.Struct, frozen=True, gc=False):
+class FrameSeen(Value, frozen=True):
     offset: int
     length: int  # without padding
     crc: int
