@@ -17,7 +17,7 @@ import shutil
 import time
 
 from hatch_build import COMPILED, UNCOPIED, compile_in
-from tests.sim.compiled import READY, ROOT, TARGET
+from tests.sim.compiled import ROOT, ready, target
 
 CORE = ("core", "core/queue", "core/log", "core/replication")  # what of the wheel's list a simulation runs
 UNUSED = ("core/limits", "core/usage")
@@ -45,15 +45,15 @@ def modules() -> list[str]:
 
 
 def main() -> None:
-    begun = time.time()
-    shutil.rmtree(TARGET, ignore_errors=True)
-    shutil.copytree(ROOT / "src" / "holdfast", TARGET / "holdfast", ignore=UNCOPIED)
-    shutil.copytree(ROOT / "tests", TARGET / "tests", ignore=UNCOPIED)
-    limits = TARGET / "holdfast" / "core" / "limits.py"
+    begun, folder = time.time(), target(ROOT)
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(ROOT / "src" / "holdfast", folder / "holdfast", ignore=UNCOPIED)
+    shutil.copytree(ROOT / "tests", folder / "tests", ignore=UNCOPIED)
+    limits = folder / "holdfast" / "core" / "limits.py"
     limits.write_text(re.sub(r"^(\w+): Final = ", r"\1: int = ", limits.read_text(), flags=re.MULTILINE))
-    compile_in(TARGET, modules(), level=1)
-    READY.touch()
-    os.utime(READY, (begun, begun))  # what is changed meanwhile is newer
+    compile_in(folder, modules())
+    ready(ROOT).touch()
+    os.utime(ready(ROOT), (begun, begun))  # what is changed meanwhile is newer
 
 
 if __name__ == "__main__":
