@@ -22,10 +22,10 @@ from tests.sim.compiled import ROOT, ready, target
 CORE = ("core", "core/queue", "core/log", "core/replication")  # what of the wheel's list a simulation runs
 UNUSED = ("core/limits", "core/usage")
 MORE = {
-    "core/cluster": "calls listen parts route",
+    "core/cluster": "calls listen parts route suspicion",
     "core/coordination": "cluster_view",
-    "core/log": "recovery replay segment_files",
-    "core/queue": "requests tenants",
+    "core/log": "compaction files index_file recovery replay segment_files snapshot",
+    "core/queue": "peek requests tenants",
     "core/replication": "candidate damaged leader proposal reconfiguration repair replica replica_recovery roll "
     "standby station",
 }
