@@ -18,6 +18,9 @@ COMPILED := $(CURDIR)/build/compiled
 FAST = $$(test -e $(COMPILED)/.ready && test -z "$$(find src -name '*.py' -newer $(COMPILED)/.ready -print -quit)" \
 	&& echo $(COMPILED))
 
+# Where the simulator is compiled, if `make compile-sim` was there since the source changed; else here.
+SIM = cd "$$($(BIN)/python -m tests.sim.compiled)" && $(CURDIR)/$(BIN)/python -m
+
 SIM_SECONDS ?= 60
 SEEDS ?= 100
 FIRST ?= 0
@@ -42,9 +45,9 @@ COMPILED_TESTS := tests/process/test_server.py tests/process/test_durability.py 
 	tests/compat/test_message_contract.py tests/compat/test_queue_contract.py tests/compat/test_dead_letter_contract.py
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-spark setup-compat run compile test test-sim test-compiled check fmt static unit sim sim-timed \
-	sim-long mutants model cuts fuzz bench bench-quick bench-peers bench-core bench-pipeline pipeline-demo \
-	test-spark test-on-spark test-off-spark test-spark-full lock lock-spark
+.PHONY: help setup setup-spark setup-compat run compile compile-sim test test-sim test-compiled test-compiled-sim check fmt \
+	static unit sim sim-timed sim-long mutants model cuts fuzz bench bench-quick bench-peers bench-core bench-pipeline \
+	pipeline-demo test-spark test-on-spark test-off-spark test-spark-full lock lock-spark
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -99,6 +102,10 @@ compile: setup ## compile the hot modules for `make run` and `make bench`; minut
 	$(BIN)/python -m zipfile -e build/wheel/*.whl $(COMPILED)
 	@touch $(COMPILED)/.ready
 
+compile-sim: setup ## compile core and simulator for `make sim` and `make sim-long`; minutes, needs a C compiler
+	@$(BIN)/python scripts/can_compile.py
+	$(BIN)/python -m scripts.compile_sim
+
 pipeline-demo: setup-spark ## a made-up day through the pipeline: usage, bills, alerts; prints the path of its page
 	$(SPARK)/holdfast pipeline demo
 
@@ -138,6 +145,14 @@ test-compiled: setup ## the compiled package does what the source does; skipped 
 		echo "NOT TESTED: the compiled package"; \
 	fi
 
+test-compiled-sim: setup ## the compiled simulator does what its source does, hosts and clusters of TWINS seeds
+	@if $(BIN)/python scripts/can_compile.py; then \
+		test "$$($(BIN)/python -m tests.sim.compiled)" != "$(CURDIR)" || $(MAKE) --no-print-directory compile-sim && \
+		$(BIN)/python -m tests.sim.twins --compiled build/compiled-sim --seeds $(TWINS); \
+	else \
+		echo "NOT TESTED: the compiled simulator"; \
+	fi
+
 fmt: setup ## format, and fix what can be fixed
 	$(BIN)/ruff check --fix-only --quiet .
 	$(BIN)/ruff format .
@@ -155,10 +170,10 @@ sim-timed: setup # in one process: the unit tests beside it have the other core
 	$(BIN)/python -m tests.sim --seconds $(SIM_SECONDS) --jobs 1 $(addprefix --kind ,$(KIND))
 
 sim: setup ## simulate SEEDS seeds, beginning with FIRST
-	$(BIN)/python -m tests.sim --seeds $(SEEDS) --first $(FIRST) $(addprefix --kind ,$(KIND))
+	$(SIM) tests.sim --seeds $(SEEDS) --first $(FIRST) $(addprefix --kind ,$(KIND))
 
 sim-long: setup ## simulate whole days of clusters, HOURS hours
-	$(BIN)/python -m tests.sim.long --hours $(HOURS) --first $(FIRST) --write build/sim-long.txt
+	$(SIM) tests.sim.long --hours $(HOURS) --first $(FIRST) --write $(CURDIR)/build/sim-long.txt
 
 mutants: setup ## weaken the core in every listed way; the simulator has to notice each
 	$(BIN)/python -m tests.sim.mutants

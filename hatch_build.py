@@ -37,12 +37,15 @@ import sys
 from mypyc.build import mypycify
 from setuptools import setup
 
-extensions = mypycify(sys.argv[2:], opt_level="2", debug_level="0", group_name="holdfast")
+slots, *rest = sys.argv[1:]
+extensions = mypycify(rest, opt_level="2", debug_level="0", group_name="holdfast")
 for extension in extensions:
-    extension.extra_compile_args += ["-include", sys.argv[1]]
+    # To look for what might be wrong in C that was generated takes more than half of the compiler's time.
+    extension.extra_compile_args = [*extension.extra_compile_args, "-Wno-all", "-include", slots]
 setup(name="holdfast-compiled", packages=[], script_args=["build_ext", "--inplace"], ext_modules=extensions)
 """
 SLOTS = Path(__file__).parent / "scripts" / "slots.h"
+UNCOPIED = shutil.ignore_patterns("__pycache__", "*.so")
 
 
 def modules() -> list[str]:
@@ -52,11 +55,17 @@ def modules() -> list[str]:
 
 def compile_into(folder: Path, source: Path) -> list[Path]:
     """Answers the libraries, by their paths in `folder`, which afterwards is a copy of `source` with them in it."""
-    shutil.copytree(source / "holdfast", folder / "holdfast", ignore=shutil.ignore_patterns("__pycache__", "*.so"))
-    (folder / "setup.py").write_text(SETUP)
-    command = [sys.executable, "setup.py", str(SLOTS), "--strict", "--disable-error-code=unused-ignore", *modules()]
-    subprocess.run(command, cwd=folder, check=True, stdout=subprocess.DEVNULL)
+    shutil.copytree(source / "holdfast", folder / "holdfast", ignore=UNCOPIED)
+    compile_in(folder, modules())
     return [path.relative_to(folder) for path in folder.rglob("*.so") if "build" not in path.relative_to(folder).parts]
+
+
+def compile_in(folder: Path, paths: list[str]) -> None:
+    """Puts a library beside each of these modules, which import each other from `folder`."""
+    (folder / "setup.py").write_text(SETUP)
+    options = ["--config-file=", "--explicit-package-bases", "--strict", "--disable-error-code=unused-ignore"]
+    command = [sys.executable, "setup.py", str(SLOTS), *options, *paths]
+    subprocess.run(command, cwd=folder, check=True, stdout=subprocess.DEVNULL)
 
 
 class CompileHook(BuildHookInterface[Any]):

@@ -6,8 +6,6 @@ of other messages, let leases run out, vanish in the middle of a long poll, purg
 
 from typing import Any
 
-import msgspec
-
 from holdfast.core.queue import receipt as receipts
 from holdfast.core.queue.command import (
     CancelMove,
@@ -27,6 +25,7 @@ from holdfast.core.queue.command import (
     StartMove,
 )
 from holdfast.core.types import LaneId, Receipt, Redrive
+from holdfast.core.values import Fact
 from holdfast.runtime.crypto import ReceiptKey
 from tests.sim.account import Account, Holding, Letter
 from tests.sim.deliveries import Meddling
@@ -165,7 +164,7 @@ class Producer(Client):
         self.ask(queue, send, about=letter)
 
 
-class Taken(msgspec.Struct, frozen=True):
+class Taken(Fact, frozen=True):
     """A message in the hands of a consumer."""
 
     queue: Queue

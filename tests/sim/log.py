@@ -7,16 +7,18 @@ import struct
 from collections.abc import Iterator
 from typing import Final
 
-import google_crc32c
-import msgspec
+from google_crc32c import value as crc32c
+
+from holdfast.core.values import Value
 
 SECTOR: Final = 512
 _FRAME = struct.Struct("<IIIIIQqQQ")
 _HEADER = struct.Struct("<8sIIQQIqQ")
 _PROMISE = struct.Struct("<8sII")
+_FRAME_BYTES: Final = _FRAME.size
 
 
-class FrameSeen(msgspec.Struct, frozen=True, gc=False):
+class FrameSeen(Value, frozen=True):
     offset: int
     length: int  # without padding
     crc: int
@@ -35,12 +37,12 @@ class FrameSeen(msgspec.Struct, frozen=True, gc=False):
 
 def frame_at(data: bytes | bytearray, at: int) -> FrameSeen | None:
     """The frame that begins there, if it is whole."""
-    if at + _FRAME.size > len(data):
+    if at + _FRAME_BYTES > len(data):
         return None
     length, crc, _, epoch, count, first, time, _, durable = _FRAME.unpack_from(data, at)
-    if length < _FRAME.size or at + length > len(data):
+    if length < _FRAME_BYTES or at + length > len(data):
         return None
-    if google_crc32c.value(bytes(memoryview(data)[at + 8 : at + length])) != crc:
+    if crc32c(bytes(memoryview(data)[at + 8 : at + length])) != crc:
         return None
     return FrameSeen(at, length, crc, epoch, first, count, time, durable, first + count - 1)
 

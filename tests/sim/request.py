@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 from holdfast.core.errors import HoldfastError
 from holdfast.core.queue.command import Answer, Command, Send
+from holdfast.core.types import ShardId
 
 OPEN, ANSWERED, REFUSED, UNKNOWN = "open", "answered", "refused", "unknown"
 
@@ -63,6 +64,13 @@ class Request:
     def is_done(self) -> bool:
         """It was answered, and not by a refusal."""
         return self.fate == ANSWERED and not isinstance(self.answer, HoldfastError)
+
+
+class Settling:
+    """Token of a hand-over: its answer goes back to the source shard."""
+
+    def __init__(self, source: ShardId) -> None:
+        self.source = source
 
 
 def batches(requests: Sequence[Request]) -> Iterator[list[Request]]:

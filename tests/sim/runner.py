@@ -9,7 +9,7 @@ from collections.abc import Generator
 from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.core.errors import CorruptLog
-from holdfast.core.log.archive import Found, IndexNeeded, Location
+from holdfast.core.log.archive import Archive, Found, IndexNeeded, Location
 from holdfast.core.log.compaction import Compaction, pick
 from holdfast.core.log.draft import Drafts
 from holdfast.core.log.files import FileOp, Read, Work, Write
@@ -25,11 +25,11 @@ from holdfast.core.queue.outbox import Entry, Outgoing
 from holdfast.core.queue.receipt import message_id_bytes
 from holdfast.core.queue.record import NO_DIGEST, Message, Sent
 from holdfast.core.queue.shard import Shard
-from holdfast.core.types import Header, LaneId, Lsn, ShardId
+from holdfast.core.types import Header, Instant, LaneId, Lsn, ShardId
 from tests.sim.cipher import KEY_BYTES, SimCipher, unwrap, wrap
 from tests.sim.clock import OwnTime
 from tests.sim.log import stamp_of_write
-from tests.sim.request import Request, batches
+from tests.sim.request import Request, Settling, batches
 from tests.sim.world import MS, SECOND, Violation
 
 if TYPE_CHECKING:
@@ -42,14 +42,10 @@ CHORES_EVERY: Final = 150 * MS
 RETRY: Final = SECOND  # a full disk is tried again
 
 
-class Settling:
-    """Token of a hand-over: its answer goes back to the source shard."""
-
-    def __init__(self, source: ShardId) -> None:
-        self.source = source
-
-
 class Runner:
+    archive: Archive  # what it has of the log
+    primary: Primary  # while it leads
+
     def __init__(self, process: "Process", host: "Host", shard: ShardId) -> None:
         self.process = process
         self.host = host
@@ -86,18 +82,22 @@ class Runner:
         self.process.run(self.shard, work, self._recovered)
 
     def _recovered(self, recovered: Recovered[Shard]) -> None:
-        self.primary = Primary(recovered.shard, recovered.journal)
-        self.journal = recovered.journal
-        self._drafts = Drafts(self.primary.shard, self.journal)
-        self.time = OwnTime(self.host.clock, self.journal.stamp)
+        journal = self.archive = recovered.journal
+        self.primary = Primary(recovered.shard, journal)
+        self._drafts = Drafts(self.primary.shard, journal)
+        self._time = OwnTime(self.host.clock, journal.stamp)
         self.host.witness.recovered(self.host, self.shard, self.primary)
-        self.world.note(f"{self.shard} recovered lsn {self.journal.appended} torn {recovered.torn_bytes}")
+        self.world.note(f"{self.shard} recovered lsn {journal.appended} torn {recovered.torn_bytes}")
         self._prepare_spare()
 
     def _serve(self) -> None:
         self.is_ready = True
         self.process.call(self.world.between(0, CHORES_EVERY), self._do_chores)
         self.wake()
+
+    def own(self) -> Instant:
+        """Cluster time, as it is counted here."""
+        return self._time.now()
 
     # The loop
 
@@ -110,7 +110,7 @@ class Runner:
     def _turn(self) -> None:
         self._is_waking = False
         self._count_turn()
-        own, wall = self.time.now(), self.host.clock.wall()
+        own, wall = self.own(), self.host.clock.wall()
         primary = self.primary
         inbox, self.inbox = self.inbox, []
         for request in inbox:
@@ -154,7 +154,7 @@ class Runner:
     def _synced(self, _: None) -> None:
         self.primary.synced()
         self.host.witness.synced(self.host, self.shard, self.primary, self._stamp)
-        self.primary.tick(self.time.now(), self.host.clock.wall())
+        self.primary.tick(self.own(), self.host.clock.wall())
         self._flush()
         self._after()
 
@@ -166,13 +166,13 @@ class Runner:
             self.process.run(self.shard, self._headers(need), lambda _: None)
         if primary.shard.outboxes:
             self._send_outgoing()
-        if self.journal.wants_spare() and not self._is_sparing:
+        if self.primary.journal.wants_spare() and not self._is_sparing:
             self._prepare_spare()
         self._arm()
 
     def _arm(self) -> None:
         """One alarm, moved only when it would ring too late."""
-        at = self.world.now + self.time.until(self.primary.deadline())
+        at = self.world.now + self._time.until(self.primary.deadline())
         if not self.world.now <= self._alarm_at <= at:
             self._alarm_at = at
             self.process.call(at - self.world.now, self._ring, at)
@@ -194,7 +194,7 @@ class Runner:
                 self._settle(token.source, answer)
             return
         request: Request = token
-        request.own_ended = self.time.now()
+        request.own_ended = self.own()
         request.answer = answer
         if isinstance(answer, Delivery) and answer.messages:
             lane: LaneId = request.command.lane  # type: ignore[union-attr]
@@ -225,18 +225,18 @@ class Runner:
         return messages
 
     def _locate(self, lane: LaneId, at: Lsn) -> Work[Location]:
-        while isinstance(place := self.journal.locate(lane, at, self._indexes), IndexNeeded):
+        while isinstance(place := self.archive.locate(lane, at, self._indexes), IndexNeeded):
             yield from self._load_index(place.stem)
         return place
 
     def _headers(self, need: Need) -> Work[None]:
         found = yield from self._find_headers(need)
-        self.primary.loaded(need, found.headers, found.upto, self.time.now(), self.host.clock.wall())
+        self.primary.loaded(need, found.headers, found.upto, self.own(), self.host.clock.wall())
         self.wake()
 
     def _find_headers(self, need: Need) -> Work[Found]:
         loads = 0
-        while isinstance(found := self.journal.headers(need, self._indexes), IndexNeeded):
+        while isinstance(found := self.archive.headers(need, self._indexes), IndexNeeded):
             yield from self._load_index(found.stem)
             loads += 1
             if loads > LOADS_MAX:
@@ -244,7 +244,7 @@ class Runner:
         return found
 
     def _load_index(self, stem: str) -> Work[None]:
-        segment = next(each for each in self.journal.segments if each.stem == stem)
+        segment = next(each for each in self.archive.segments if each.stem == stem)
         self.reading = stem
         index = yield from load_index(self.shard, segment)
         if len(self._indexes) >= INDEXES_MAX:
@@ -252,7 +252,7 @@ class Runner:
         self._indexes[stem] = index
 
     def _cipher(self, stem: str) -> Work[Cipher]:
-        cipher = self.journal.ciphers.get(stem) or self._ciphers.get(stem)
+        cipher = self.archive.ciphers.get(stem) or self._ciphers.get(stem)
         if cipher is None:
             path = key_path(stem)
             cipher = SimCipher(unwrap((yield Read(path, 0, 1024)), path), self.host.seals)
@@ -264,7 +264,7 @@ class Runner:
     def _send_outgoing(self) -> None:
         if self._is_handing or not any(outbox.entries for outbox in self.primary.shard.outboxes.values()):
             return
-        due = self.primary.outgoing(self.time.now())
+        due = self.primary.outgoing(self.own())
         if due:
             self._is_handing = True
             wanted = [(each.entry.lane, each.entry.header.at) for each in due]
@@ -306,13 +306,13 @@ class Runner:
 
     def _prepare_spare(self) -> None:
         self._is_sparing = True
-        number = self.journal.start_spare()
+        number = self.primary.journal.start_spare()
         key = self.world.rng.randbytes(KEY_BYTES)
         work = prepare_segment(number, key=wrap(key), size=self.host.plan.segment_bytes)
         self.process.run(self.shard, work, lambda is_made: self._spare(is_made, key))
 
     def _spare(self, is_made: bool, key: bytes) -> None:
-        self.journal.end_spare(SimCipher(key, self.host.seals) if is_made else None)
+        self.primary.journal.end_spare(SimCipher(key, self.host.seals) if is_made else None)
         if is_made:
             self._is_sparing = False
         else:
@@ -343,9 +343,9 @@ class Runner:
         return False
 
     def _write_indexes(self) -> Work[None]:
-        for stem in self.journal.sealed_without_index():
-            yield from self.journal.write_index(stem)
-            self.journal.indexed(stem)
+        for stem in self.archive.sealed_without_index():
+            yield from self.archive.write_index(stem)
+            self.archive.indexed(stem)
 
     def _advance_snapshot(self) -> Work[None]:
         draft = self._drafts.take() if self._drafts is not None else None
@@ -353,8 +353,8 @@ class Runner:
             self.world.count("drafts kept")
             yield from self._advance(draft.head.lsn, keep_snapshot(draft.head, draft.body, draft.live))
             return
-        upto = self.journal.sealed_upto()
-        fresh = [each for each in self.journal.segments if self._snapshot_lsn < each.last <= upto]
+        upto = self.archive.sealed_upto()
+        fresh = [each for each in self.archive.segments if self._snapshot_lsn < each.last <= upto]
         if len(fresh) >= self.host.plan.snapshot_every:
             yield from self._advance(upto, self._replay_aside(upto))
 
@@ -369,18 +369,18 @@ class Runner:
         self.world.note(f"{self.shard} snapshot {advanced.lsn} removes {len(advanced.stems)}")
         self.world.count("snapshots")
         self.world.count("segments removed", len(advanced.stems))
-        self.journal.snapshotted(advanced.lsn)
+        self.archive.snapshotted(advanced.lsn)
         for stem in advanced.stems:
-            self.journal.forget(stem)
+            self.archive.forget(stem)
             self._indexes.pop(stem, None)
         yield from remove_old(advanced)
 
     def _compact(self) -> Work[None]:
-        if self.journal.appended == self._compacted_at:
+        if self.primary.journal.appended == self._compacted_at:
             return  # nothing has changed
-        segment = pick(self.journal.segments, self.primary.shard.live, done=self._compacted)
+        segment = pick(self.archive.segments, self.primary.shard.live, done=self._compacted)
         if segment is None:
-            self._compacted_at = self.journal.appended
+            self._compacted_at = self.primary.journal.appended
             return
         self.reading = segment.stem
         cipher = yield from self._cipher(segment.stem)

@@ -16,7 +16,7 @@ from holdfast.core.queue import codec, handle, receive, shard, state
 from holdfast.core.queue.command import Delete, Need, Receive
 from holdfast.core.queue.record import Received, Refused
 from holdfast.core.types import Instant, Lsn, ShardId
-from tests.sim import runner
+from tests.sim import request, runner
 
 BEYOND: Final = Lsn(1 << 60)
 NOTHING: Final = Refused(ShardId(99), 1)  # a record that matters to nobody
@@ -84,7 +84,7 @@ def arrival_answered_early() -> None:
 
     @instead(Primary, "_reply")
     def _(reply: Any, self: Any, token: Any, answer: Any, **more: Any) -> None:
-        if isinstance(token, runner.Settling):
+        if isinstance(token, request.Settling):
             self._ready.append((token, answer))
         else:
             reply(self, token, answer, **more)

@@ -3,6 +3,7 @@
     Value    never changes and refers to no container that could refer back: the garbage collector need not see it
     Fact     never changes
     Cell     changes, and the collector need not see it
+    Form     changes
 
 The options stand here and not at each class because mypyc drops the keywords of a class that it compiles, and a base
 hands its options on. `frozen` is repeated at a subclass for type checkers.
@@ -20,4 +21,8 @@ class Fact(msgspec.Struct, frozen=True):
 
 
 class Cell(msgspec.Struct, gc=False):
+    pass
+
+
+class Form(msgspec.Struct):
     pass

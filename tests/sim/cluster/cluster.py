@@ -24,7 +24,7 @@ from tests.sim.cipher import SealBook
 from tests.sim.cluster.checkers import ClusterCheckers
 from tests.sim.cluster.frontend import Frontend, name_of
 from tests.sim.cluster.lanes import Lanes
-from tests.sim.cluster.node import Node, NodeProcess
+from tests.sim.cluster.node import Node
 from tests.sim.cluster.plan import ClusterPlan
 from tests.sim.cluster.store import STORE, Store
 from tests.sim.cluster.wire import Wire
@@ -100,8 +100,8 @@ class Cluster:
         self.world.note("an operator sets the store right")
         self.store.set_right()
         for node in self.nodes:
-            if isinstance(node.process, NodeProcess) and node.process.steward is not None:
-                node.process.steward.thaw(self.store.state.revision)
+            if node.daemon is not None and node.daemon.steward is not None:
+                node.daemon.steward.thaw(self.store.state.revision)
 
     def heal(self, *, away: "Node | None" = None) -> None:
         """No more faults; whoever is away comes back, but for one; an operator looks after the store."""

@@ -241,7 +241,7 @@ class ClusterFaults:
             return
         known = [record.key for record in store.backup.range("disks/").records]
         is_known = [record.key for record in store.state.range("disks/").records] == known
-        views = [node.process.view for node in self._cluster.nodes if node.process is not None]
+        views = [node.daemon.view for node in self._cluster.nodes if node.daemon is not None]
         if is_known and all(view is not None and view.revision > store.backup.revision for view in views):
             self._world.fault("store restored", f"{store.state.revision} to {store.backup.revision}")
             store.restore()

@@ -100,12 +100,12 @@ class LongSimulation(ClusterSimulation):
 
     def _lag(self) -> int:
         """After a fail-over cluster time goes on from the last frame: leases last longer by the silence since then."""
-        return max(self.world.now - self._leader_of(shard).time.now() for shard in self.cluster.shards)
+        return max(self.world.now - self._leader_of(shard).own() for shard in self.cluster.shards)
 
     def _leader_of(self, shard: ShardId) -> Seat:
         record = self.cluster.record(shard)
         assert record is not None
-        process = self.cluster.node(record.primary).process
+        process = self.cluster.node(record.primary).daemon
         assert process is not None, "the cluster is whole"
         return process.seats[shard]
 

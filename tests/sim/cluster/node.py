@@ -26,9 +26,8 @@ from tests.sim.cluster.steward import Steward
 from tests.sim.cluster.store import UNKNOWN, StoreClient, outcome_of
 from tests.sim.disk import Disk
 from tests.sim.host import POWER, Host, Process
-from tests.sim.request import REFUSED, Request
+from tests.sim.request import REFUSED, Request, Settling
 from tests.sim.request import UNKNOWN as FATE_UNKNOWN
-from tests.sim.runner import Settling
 from tests.sim.world import MS, SECOND
 
 if TYPE_CHECKING:
@@ -39,9 +38,7 @@ CLUSTER: Final = "sim"
 
 
 class Node(Host):
-    clock: BootClock
     plan: ClusterPlan
-    process: "NodeProcess | None"
 
     def __init__(self, name: str, cluster: "Cluster") -> None:
         super().__init__(
@@ -49,7 +46,7 @@ class Node(Host):
         )
         self.name = HostId(name)
         self.cluster = cluster
-        self.clock = BootClock(cluster.world)
+        self.clock = self.boot_clock = BootClock(cluster.world)
         self.disk = self.new_disk()
         self.disks = 0  # ids given out
         self.copies: list[tuple[int, Disk]] = []  # of earlier starts, for roll-backs, and how many enrolments they saw
@@ -66,6 +63,13 @@ class Node(Host):
     def is_up(self) -> bool:
         return self.process is not None
 
+    @property
+    def daemon(self) -> "NodeProcess | None":
+        """The process, as what it is here."""
+        process = self.process
+        assert process is None or isinstance(process, NodeProcess)
+        return process
+
     # Life
 
     def start(self) -> None:
@@ -80,7 +84,7 @@ class Node(Host):
         self.cluster.crashing(self)
         super().crash(kind, f"{self.name} {why}", restart=restart)
         if kind == POWER:
-            self.clock.boot()
+            self.boot_clock.boot()
 
     def lose_power(self, length: int, why: str) -> None:
         """It stays away for so long, whatever else happens to it."""
@@ -148,8 +152,6 @@ class Node(Host):
 
 
 class NodeProcess(Process):
-    host: Node
-
     def __init__(self, node: Node) -> None:
         super().__init__(node)
         self.node = node
@@ -284,14 +286,14 @@ class NodeProcess(Process):
         """Nothing was decided about it."""
         if self._open.pop(request.number, None) is not None:
             request.number = 0
-            self.host.tell(request, REFUSED)
+            self.node.tell(request, REFUSED)
 
     def forsake(self, request: Request) -> None:
         """It was decided, and whether that stays is not for this host to say any more."""
         if self._open.pop(request.number, None) is not None:
             request.fate, request.ended = FATE_UNKNOWN, self.world.now
-            self.host.witness.abandoned(request)
-            self.host.tell(request, FATE_UNKNOWN)
+            self.node.witness.abandoned(request)
+            self.node.tell(request, FATE_UNKNOWN)
 
 
 def _single(op: FileOp) -> Generator[FileOp, Any, Any]:

@@ -8,8 +8,6 @@ from typing import Any, Final
 
 import msgspec
 
-from tests.sim.cluster.store import StoreWeather
-from tests.sim.cluster.wire import Weather
 from tests.sim.plan import OPTIONAL, Plan, _limits
 from tests.sim.world import MS, SECOND
 
@@ -17,6 +15,22 @@ HOSTS_MIN, HOSTS_MAX = 3, 7
 RESTLESS: Final[dict[str, Any]] = {"down_s": 5, "kill_s": 0.7, "sync_us": 4_000}  # killed in syncs, another one away
 RESTLESS_EVERY: Final = 20  # seeds
 CLUSTERED: Final = ("swift", "wide", "keyed")  # queues that only clusters have; a split needs the store, so it is last
+
+
+class Weather(msgspec.Struct, frozen=True, kw_only=True):
+    """Of the network: probabilities for each message."""
+
+    drop: float = 0
+    twice: float = 0
+    late: float = 0  # arrives much later than those sent after it
+    is_ordered: bool = True
+
+
+class StoreWeather(msgspec.Struct, frozen=True, kw_only=True):
+    latency_us: int = 2 * MS
+    request_lost: float = 0
+    reply_lost: float = 0
+    applied_late: float = 0
 
 
 class ClusterPlan(Plan, frozen=True, kw_only=True):

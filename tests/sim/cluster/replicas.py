@@ -52,23 +52,23 @@ class Replicas:
     def sends(self, seat: "Seat", message: Message) -> None:
         if not isinstance(message, (Ack, Fenced)):
             return
-        disk = seat.host.disk
+        disk = seat.node.disk
         file = disk.solid_names[f"{seat.shard}/"].get("promise")
         if disk.flips and any(flip.file is file for flip in disk.flips):
             return  # what stood there cannot be told any more
         promised = promised_epoch(file.solid) if file is not None else 0
         if message.epoch != promised:
-            where = f"{seat.host.name} answers for shard {seat.shard} in epoch {message.epoch}"
+            where = f"{seat.node.name} answers for shard {seat.shard} in epoch {message.epoch}"
             self._tally.check("I4", False, f"{where}, and has promised {promised}")
         self._tally.counts["I4"] += 1
 
     def hears(self, seat: "Seat", sender: str) -> None:
-        self._heard[seat.host.name, seat.shard, sender] = seat.world.now
+        self._heard[seat.node.name, seat.shard, sender] = seat.world.now
 
     def handed_out(self, request: Request) -> None:
         """Who has not heard all its members for so long hands nothing out: somebody else may lead. It was decided after
         the request began, and nothing was heard from them since that could have changed it."""
-        process = self._checkers.cluster.node(request.host).process
+        process = self._checkers.cluster.node(request.host).daemon
         seat = process.seats.get(ShardId(request.shard)) if process is not None else None
         for member in self._checkers.members_of(request.shard, seat.epoch) if seat is not None else ():
             heard = self._heard.get((request.host, request.shard, str(member.host)), 0)
@@ -92,7 +92,7 @@ class Replicas:
             self._check_applied(seat, archive)
         if now < looks.compare_at:
             looks.look_at = now + LOOK_EVERY
-        elif not seat.host.disk.flips:
+        elif not seat.node.disk.flips:
             live = _settled_state(replica, archive)
             if live is not None:
                 looks.compare_at = now + COMPARE_EVERY * seat.world.pace
@@ -103,13 +103,13 @@ class Replicas:
         if place.stem:
             epoch, lsn = parse_stem(place.stem)[0], place.lsn
             is_committed = self._checkers.is_committed(seat.shard, (epoch, lsn))
-            text = f"{seat.host.name} applied lsn {lsn} of epoch {epoch} of shard {seat.shard}, which is not committed"
+            text = f"{seat.node.name} applied lsn {lsn} of epoch {epoch} of shard {seat.shard}, which is not committed"
             self._tally.check("I21", is_committed, text)
 
     def _compare(self, seat: "Seat", live: Shard) -> None:
-        where = f"{seat.host.name} shard {seat.shard} at lsn {live.lsn}"
+        where = f"{seat.node.name} shard {seat.shard} at lsn {live.lsn}"
         try:
-            other = replayed.state(seat.host.disk, seat.shard, upto=live.lsn)
+            other = replayed.state(seat.node.disk, seat.shard, upto=live.lsn)
         except CorruptLog as problem:
             raise Violation("I21", f"{where}: snapshot and log cannot be replayed: {problem}") from problem
         assert other is not None

@@ -50,27 +50,26 @@ class Seat(Upkeep):
     def __init__(self, process: "NodeProcess", node: "Node", shard: ShardId) -> None:
         super().__init__(process, node, shard)
         self.epoch = 0
-        self.time = _Time(self)  # type: ignore[assignment]
         self._witness = node.cluster.checkers.replicas
         self.looks = self._witness.looks_at(node.name, shard)
-        self._clock = node.clock
+        self._clock = node.boot_clock
 
     # Start, and start again
 
     def recover(self) -> None:
-        identity = self.process.identity
+        identity = self.daemon.identity
         assert identity is not None
-        work = recover_replica(self.shard, identity=identity.disk.encode(), segment_bytes=self.host.plan.segment_bytes)
+        work = recover_replica(self.shard, identity=identity.disk.encode(), segment_bytes=self.node.plan.segment_bytes)
         self.process.run(self.shard, _or_damage(work), self._rebuilt)
 
     def _rebuilt(self, recovered: RecoveredReplica | CorruptLog) -> None:
-        identity, plan = self.process.identity, self.host.plan
+        identity, plan = self.daemon.identity, self.node.plan
         assert identity is not None
         if isinstance(recovered, CorruptLog):
             self._damaged(recovered, identity)
             return
-        self.cluster.checkers.rebuilt(self.host, self.shard)
-        self.world.note(f"{self.host.name} {self.shard} recovered {recovered.log.end.lsn} promise {recovered.promise}")
+        self.cluster.checkers.rebuilt(self.node, self.shard)
+        self.world.note(f"{self.node.name} {self.shard} recovered {recovered.log.end.lsn} promise {recovered.promise}")
         self._lives += 1
         self.replica = Replica(
             self.shard,
@@ -81,7 +80,7 @@ class Seat(Upkeep):
             segment_bytes=plan.segment_bytes,
             reserve_bytes=plan.reserve_bytes,
         )
-        self.journal = self.replica.archive  # type: ignore[assignment]
+        self.archive = self.replica.archive
         self._indexes.clear()
         self._snapshot_lsn = Lsn(0)
         self._compacted.clear()
@@ -96,7 +95,7 @@ class Seat(Upkeep):
         """Its log cannot be read: it is silent until nobody counts on it."""
         me = Member(identity.host, identity.life)
         if not self._is_cut_copy(me):
-            self.cluster.checkers.damaged(self.host, problem)
+            self.cluster.checkers.damaged(self.node, problem)
         self._lives += 1
         self.replica = Damaged(self.shard, me, problem, identity=identity.disk.encode(), now=self.now())
         self._tell_record()
@@ -107,7 +106,7 @@ class Seat(Upkeep):
     def _is_cut_copy(self, me: Member) -> bool:
         """It was putting a copy in place, whose snapshot comes last, and is not a member yet: it starts over."""
         record = self.cluster.record(self.shard)
-        names = self.host.disk.names[f"{self.shard}/snapshots"]
+        names = self.node.disk.names[f"{self.shard}/snapshots"]
         is_member = record is not None and me in record.members
         return not is_member and not any(name.endswith(".snap") for name in names)
 
@@ -159,12 +158,12 @@ class Seat(Upkeep):
         self._arm()
 
     def _note(self, notice: Notice) -> None:
-        self.world.note(f"{self.host.name} {self.shard} {notice.kind.value}: {notice.text}")
+        self.world.note(f"{self.node.name} {self.shard} {notice.kind.value}: {notice.text}")
         self.world.count(f"replica: {notice.kind.value}")
 
     def _send(self, host: HostId, message: Message) -> None:
         self._witness.sends(self, message)
-        self.cluster.send(self.host, host, "hear_peer", self.shard, self.host.name, message)
+        self.cluster.send(self.node, host, "hear_peer", self.shard, self.node.name, message)
 
     def _run(self, job: Job) -> None:
         done = partial(self._ran, self._lives, job)
@@ -187,9 +186,9 @@ class Seat(Upkeep):
                 self.step(event)
 
         if isinstance(ask, Transact):
-            self.process.store.transact(ask.transaction, lambda done: answered(Settled(ask.token, outcome_of(done))))
+            self.daemon.store.transact(ask.transaction, lambda done: answered(Settled(ask.token, outcome_of(done))))
         else:
-            self.process.fetch(ask, answered)
+            self.daemon.fetch(ask, answered)
 
     def _arm(self) -> None:
         """One alarm, moved only when it would ring too late."""
@@ -219,25 +218,25 @@ class Seat(Upkeep):
             self._tell_present()
 
     def _tell_record(self) -> None:
-        view = self.process.view
+        view = self.daemon.view
         record = view.shards.get(self.shard) if view is not None else None
         if view is not None and record is not None:
             self.step(Changed(record, view.revision_of(shard_key(self.shard))))
 
     def _tell_assigned(self) -> None:
-        view = self.process.view
+        view = self.daemon.view
         assignment = view.assignments.get(self.shard) if view is not None else None
         if assignment is not None:
             self.step(Assigned(assignment.hosts))
 
     def _tell_present(self) -> None:
-        view = self.process.view
+        view = self.daemon.view
         if view is not None:
             pairs = [(view.member(host), view.revision_of(host_key(host))) for host in view.hosts]
             self.step(Present(tuple(Presence(member, revision) for member, revision in pairs if member is not None)))
 
     def tell_frozen(self) -> None:
-        view = self.process.view
+        view = self.daemon.view
         if view is not None and view.is_frozen:
             self.step(Frozen(is_frozen=True))
 
@@ -251,19 +250,19 @@ class Seat(Upkeep):
 
     def _look_at_role(self, replica: Replica, primary: Primary | None) -> None:
         if primary is None:
-            self.journal = replica.archive  # type: ignore[assignment]
+            self.archive = replica.archive
             return
         if not self.reign:
             self.reign = self.cluster.account.reigns.begin(self.shard)
-            self.world.note(f"{self.host.name} {self.shard} leads, reign {self.reign}")
+            self.world.note(f"{self.node.name} {self.shard} leads, reign {self.reign}")
             self.world.count("reigns")
             self._is_handing = False
             self._is_sparing = False
-            self.primary, self.journal = primary, primary.journal
+            self.primary, self.archive = primary, primary.journal
             self._compacted_at = Lsn(0)
         if primary.journal.epoch != self.epoch:
             self.epoch = primary.journal.epoch
-            self.cluster.checkers.appends(self.host, self.shard, self.epoch)
+            self.cluster.checkers.appends(self.node, self.shard, self.epoch)
         self.is_ready = True
 
     def _lead(self, primary: Primary) -> None:
@@ -281,19 +280,19 @@ class Seat(Upkeep):
         self.inbox, self._internal = [], []
         if replica is None or replica.primary is None:
             for request in inbox:
-                self.process.refuse(request)
+                self.daemon.refuse(request)
             return
-        now, own, wall = self.now(), self._own(), self._clock.wall()
+        now, own, wall = self.now(), self.own(), self._clock.wall()
         for request in inbox:
             request.begun, request.own_begun = self.world.now, own
-            request.reign, request.host = self.reign, self.host.name
-            self.host.witness.begun(request)
+            request.reign, request.host = self.reign, self.node.name
+            self.node.witness.begun(request)
             replica.submit(request.command, request, now, wall, wait_s=request.wait_s)
         for command, token in internal:
             replica.submit(command, token, now, wall)
         self.step(Tick())
 
-    def _own(self) -> Instant:
+    def own(self) -> Instant:
         return self.replica.own(self.now()) if isinstance(self.replica, Replica) else Instant(0)
 
     def cancel(self, request: Request) -> None:
@@ -303,14 +302,14 @@ class Seat(Upkeep):
 
     def _reply(self, token: Any, answer: Any) -> None:
         if isinstance(token, Request) and isinstance(answer, OutcomeUnknown):
-            self.process.forsake(token)
+            self.daemon.forsake(token)
         elif token is not None:
             try:
                 super()._reply(token, answer)
             except CorruptLog as problem:
                 self._harmed(problem)
                 if isinstance(token, Request):  # it was handed out, and cannot be read here
-                    self.process.forsake(token)
+                    self.daemon.forsake(token)
 
     # Moves between shards
 
@@ -322,10 +321,10 @@ class Seat(Upkeep):
         self._tell_leader(source, "hear_settle", source, reply)
 
     def _tell_leader(self, shard: ShardId, action: str, *args: Any) -> None:
-        view = self.process.view
+        view = self.daemon.view
         record = view.shards.get(shard) if view is not None else None
         if record is not None:
-            self.cluster.send(self.host, record.primary, action, *args)
+            self.cluster.send(self.node, record.primary, action, *args)
 
 
 def _or_damage(work: Work[RecoveredReplica]) -> Work[RecoveredReplica | CorruptLog]:
@@ -333,13 +332,3 @@ def _or_damage(work: Work[RecoveredReplica]) -> Work[RecoveredReplica | CorruptL
         return (yield from work)
     except CorruptLog as problem:
         return problem
-
-
-class _Time:
-    """Cluster time as the leader counts it."""
-
-    def __init__(self, seat: Seat) -> None:
-        self._seat = seat
-
-    def now(self) -> Instant:
-        return self._seat._own()

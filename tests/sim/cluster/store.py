@@ -9,8 +9,6 @@ import copy
 from collections.abc import Callable
 from typing import Any, Final, Protocol
 
-import msgspec
-
 from holdfast.core.coordination.asking import Outcome
 from holdfast.core.coordination.store import (
     Changes,
@@ -23,6 +21,7 @@ from holdfast.core.coordination.store import (
     State,
     Transaction,
 )
+from tests.sim.cluster.plan import StoreWeather
 from tests.sim.cluster.wire import Wire
 from tests.sim.world import MS, SECOND, World
 
@@ -48,13 +47,6 @@ def outcome_of(answer: Any) -> Outcome:
     if answer is UNKNOWN:
         return Outcome.UNKNOWN
     return Outcome.DONE if answer else Outcome.REFUSED
-
-
-class StoreWeather(msgspec.Struct, frozen=True, kw_only=True):
-    latency_us: int = 2 * MS
-    request_lost: float = 0
-    reply_lost: float = 0
-    applied_late: float = 0
 
 
 class Observer(Protocol):

@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 
 from holdfast.core.coordination.store import Check, Event, Put, Transaction
-from tests.sim.cluster.store import STORE, TIMEOUT, UNKNOWN, Store, StoreClient, StoreWeather, Watch
-from tests.sim.cluster.wire import Weather, Wire, around, between
+from tests.sim.cluster.plan import StoreWeather, Weather
+from tests.sim.cluster.store import STORE, TIMEOUT, UNKNOWN, Store, StoreClient, Watch
+from tests.sim.cluster.wire import Wire, around, between
 from tests.sim.world import MS, SECOND, World
 
 

@@ -35,10 +35,10 @@ def test_a_host_that_starts_while_the_store_is_an_old_backup_takes_part_in_nothi
         down(other, length=SECOND)
         hand.wait(8 * SECOND)
         assert other.is_up
-        assert other.process is not None
-        assert other.process.identity is None
+        assert other.daemon is not None
+        assert other.daemon.identity is None
         hand.cluster.set_right()
-        hand.until(lambda: other.process is not None and other.process.identity is not None)
+        hand.until(lambda: other.daemon is not None and other.daemon.identity is not None)
         assert other.enrolments == 2
         hand.finish()
 

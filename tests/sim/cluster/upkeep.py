@@ -34,11 +34,9 @@ SCRUB_EVERY: Final = 3 * SECOND  # in runs where bits flip; days in earnest
 
 
 class Upkeep(Runner):
-    process: "NodeProcess"
-    host: "Node"
-
     def __init__(self, process: "NodeProcess", node: "Node", shard: ShardId) -> None:
         super().__init__(process, node, shard)
+        self.daemon, self.node = process, node  # process and host, as what they are here
         self.cluster = node.cluster
         self.replica: Replica | Damaged | None = None
         self.reign = 0  # of this shard's primaries; 0: does not lead
@@ -54,11 +52,11 @@ class Upkeep(Runner):
 
     def _harmed(self, problem: CorruptLog) -> None:
         """A read has met it, in the segment that was looked at last."""
-        self.cluster.checkers.damaged(self.host, problem)
+        self.cluster.checkers.damaged(self.node, problem)
         self.process.call(0, self._tell_harmed, (self.reading,))
 
     def _tell_harmed(self, stems: tuple[str, ...]) -> None:
-        self.world.note(f"{self.host.name} {self.shard} harmed {stems}")
+        self.world.note(f"{self.node.name} {self.shard} harmed {stems}")
         self.world.count("segments found harmed", len(stems))
         for stem in stems:
             self._ciphers.pop(stem, None)
@@ -86,14 +84,14 @@ class Upkeep(Runner):
             return None
 
     def _scrub(self) -> Work[None]:
-        if not self.host.plan.flip_s or self.world.now < self._scrub_at:
+        if not self.node.plan.flip_s or self.world.now < self._scrub_at:
             return
         self._scrub_at = self.world.now + SCRUB_EVERY
         report = yield from scrub(self.shard, is_live=True)
         files = [harm.path.partition("/") for harm in report.harms]
         stems = tuple(name.partition(".")[0] for folder, _, name in files if folder in ("segments", "keys"))
         if stems:
-            self.cluster.checkers.damaged(self.host, CorruptLog(f"scrub: {report.harms[0].problem}"))
+            self.cluster.checkers.damaged(self.node, CorruptLog(f"scrub: {report.harms[0].problem}"))
             self._tell_harmed(stems)
 
     # Headers and spares, for the life that asked for them
@@ -116,13 +114,13 @@ class Upkeep(Runner):
         journal = self._journal()
         self._is_sparing = True
         key = self.world.rng.randbytes(KEY_BYTES)
-        work = prepare_segment(journal.start_spare(), key=wrap(key), size=self.host.plan.segment_bytes)
+        work = prepare_segment(journal.start_spare(), key=wrap(key), size=self.node.plan.segment_bytes)
 
         def done(is_made: bool) -> None:
             if life != self._lives:
                 return
             self._is_sparing = False
-            journal.end_spare(SimCipher(key, self.host.seals) if is_made else None, wrap(key))
+            journal.end_spare(SimCipher(key, self.node.seals) if is_made else None, wrap(key))
             if is_made:
                 self.step(Tick())
             else:

@@ -7,23 +7,13 @@ A message that was sent arrives at most `twice` times, in any order, unless the 
 from collections.abc import Callable
 from typing import Any, Final
 
-import msgspec
-
+from tests.sim.cluster.plan import Weather
 from tests.sim.world import MS, SECOND, World
 
 Link = tuple[str, str]  # one direction: from whom, to whom
 NEAR: Final = (60, 400)  # microseconds on a good day
 NEAR_SPAN: Final = NEAR[1] - NEAR[0] + 1
 LATE: Final = 400 * MS
-
-
-class Weather(msgspec.Struct, frozen=True, kw_only=True):
-    """Probabilities for each message."""
-
-    drop: float = 0
-    twice: float = 0
-    late: float = 0  # arrives much later than those sent after it
-    is_ordered: bool = True
 
 
 class Wire:

@@ -14,8 +14,6 @@ from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
 from typing import Any
 
-import msgspec
-
 from holdfast.core.cluster.table import LaneRow, Seat, Table
 from holdfast.core.coordination.cluster import HostId
 from holdfast.core.errors import HoldfastError, NotPrimary
@@ -38,13 +36,14 @@ from holdfast.core.queue.command import (
     StartMove,
 )
 from holdfast.core.types import Address, Epoch, Instant, QueueName, ShardId
+from holdfast.core.values import Fact, Form
 
 Outcome = Answer | HoldfastError
 
 # What clients ask. The lane in these commands is filled in by the router.
 
 
-class SendAll(msgspec.Struct, frozen=True):
+class SendAll(Fact, frozen=True):
     """One message or a batch. Answered one by one, in this order."""
 
     sends: tuple[Send, ...]
@@ -52,19 +51,19 @@ class SendAll(msgspec.Struct, frozen=True):
     is_deduplicated: bool = False  # request deduplication on a standard queue: equal contents must meet in one lane
 
 
-class ByReceipt(msgspec.Struct, frozen=True):
+class ByReceipt(Fact, frozen=True):
     """Deletes and changes go where the message is. Answered one by one, in this order."""
 
     commands: tuple[Delete | ChangeVisibility, ...]
 
 
-class Everywhere(msgspec.Struct, frozen=True):
+class Everywhere(Fact, frozen=True):
     """To every lane. Answered lane by lane, in the order of the layout; `join` makes one answer of them."""
 
     command: Purge | Count | Configure | Drop | Peek | StartMove | CancelMove | ListMoves
 
 
-class ReceiveAny(msgspec.Struct, frozen=True):
+class ReceiveAny(Fact, frozen=True):
     """From whichever lane has something. Answered with one outcome."""
 
     receive: Receive
@@ -77,19 +76,19 @@ Action = SendAll | ByReceipt | Everywhere | ReceiveAny
 # Events
 
 
-class Asked(msgspec.Struct, frozen=True):
+class Asked(Fact, frozen=True):
     token: Any  # the client's, different for each that is under way; None: nobody waits for the answer
     queue: QueueName
     action: Action
 
 
-class Left(msgspec.Struct, frozen=True):
+class Left(Fact, frozen=True):
     """The client is gone: what it asked for is done, but it is handed nothing."""
 
     token: Any
 
 
-class Undelivered(msgspec.Struct, frozen=True):
+class Undelivered(Fact, frozen=True):
     """A reply could not be written: its messages become visible again at once."""
 
     queue: QueueName
@@ -97,24 +96,24 @@ class Undelivered(msgspec.Struct, frozen=True):
     messages: tuple[Delivered, ...]
 
 
-class Answered(msgspec.Struct, frozen=True):
+class Answered(Fact, frozen=True):
     call: int
     outcomes: Sequence[Outcome]  # of the call's commands, in their order
     letters: Any = ()  # contents of delivered messages: passed on
 
 
-class Lost(msgspec.Struct, frozen=True):
+class Lost(Fact, frozen=True):
     """No answer will come: the host cannot be reached, or the connection broke."""
 
     call: int
     is_sent: bool  # False: it never left, nothing was done
 
 
-class TableChanged(msgspec.Struct, frozen=True):
+class TableChanged(Fact, frozen=True):
     """Somebody fed the table."""
 
 
-class Woken(msgspec.Struct, frozen=True):
+class Woken(Fact, frozen=True):
     """It is time (`Router.deadline`)."""
 
 
@@ -124,7 +123,7 @@ Event = Asked | Left | Undelivered | Answered | Lost | TableChanged | Woken
 # Output
 
 
-class Call(msgspec.Struct, frozen=True):
+class Call(Fact, frozen=True):
     """Ask this host. It refuses with NotPrimary unless it leads the shard in this epoch."""
 
     id: int
@@ -136,7 +135,7 @@ class Call(msgspec.Struct, frozen=True):
     token: Any = None  # of the client it is made for; None: for several, or for nobody
 
 
-class Placed(msgspec.Struct, frozen=True):
+class Placed(Fact, frozen=True):
     """An outcome, and the lane it came from: message ids and receipts are made of both."""
 
     outcome: Outcome
@@ -144,12 +143,12 @@ class Placed(msgspec.Struct, frozen=True):
     letters: Any = ()
 
 
-class Reply(msgspec.Struct, frozen=True):
+class Reply(Fact, frozen=True):
     token: Any
     outcomes: tuple[Placed, ...]
 
 
-class Output(msgspec.Struct):
+class Output(Form):
     calls: list[Call] = []
     cancels: list[int] = []  # calls whose answer nobody waits for any more
     replies: list[Reply] = []

@@ -10,8 +10,6 @@ Laws
 from collections.abc import Collection, Iterator, Mapping
 from enum import StrEnum
 
-import msgspec
-
 from holdfast.core.coordination.cluster import HostId, Member, ShardRecord, ShardState
 from holdfast.core.coordination.cluster_view import ClusterView
 from holdfast.core.coordination.heartbeat import Heartbeat, Role, ShardReport
@@ -24,6 +22,7 @@ from holdfast.core.limits import (
     SUSPECT_AFTER_MAX,
 )
 from holdfast.core.types import Epoch, Lsn, ShardId
+from holdfast.core.values import Form
 
 
 class Trouble(StrEnum):
@@ -40,14 +39,14 @@ class Trouble(StrEnum):
 PATIENCE = {Trouble.NOT_LEADING: NOT_LEADING_PATIENCE, Trouble.SLOW: RECOVERY_PATIENCE}  # of the others: none
 
 
-class _Heard(msgspec.Struct):
+class _Heard(Form):
     beat: Heartbeat | None
     at: int
     reports: dict[ShardId, ShardReport]
     gap_us: int = HEARTBEAT_INTERVAL  # usual time between heartbeats
 
 
-class _Progress(msgspec.Struct):
+class _Progress(Form):
     committed: Lsn
     since: int  # when something was last committed, or nothing waited for it
     epoch: Epoch

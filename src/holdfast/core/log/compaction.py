@@ -9,8 +9,6 @@ bounded in entries looked at and bytes read, so it never holds the loop for long
 
 from collections.abc import Callable, Container, Mapping, Sequence
 
-import msgspec
-
 from holdfast.core.errors import CorruptLog
 from holdfast.core.limits import LIVING_SHARE, STEP_BYTES, STEP_ENTRIES, STRETCH_BITS
 from holdfast.core.log.files import Read, Work
@@ -21,9 +19,10 @@ from holdfast.core.queue.codec import Cipher, decode_message
 from holdfast.core.queue.command import Compact
 from holdfast.core.queue.record import Message
 from holdfast.core.types import Header, LaneId, ShardId
+from holdfast.core.values import Value
 
 
-class Step(msgspec.Struct, frozen=True, gc=False):
+class Step(Value, frozen=True):
     compact: Compact | None  # to be submitted like any command
     is_over: bool  # the whole segment was looked at
 

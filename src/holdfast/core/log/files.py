@@ -10,44 +10,44 @@ Paths are relative to the shard's folder. An operation that fails is thrown into
 from collections.abc import Generator, Iterable
 from typing import Any, TypeVar
 
-import msgspec
+from holdfast.core.values import Fact
 
 
-class Create(msgspec.Struct, frozen=True):
+class Create(Fact, frozen=True):
     """A new file of `size` zero bytes, really allocated. Fails when it exists. Not durable before Sync and SyncDir."""
 
     path: str
     size: int = 0
 
 
-class Write(msgspec.Struct, frozen=True):
+class Write(Fact, frozen=True):
     path: str
     offset: int
     data: bytes
 
 
-class Sync(msgspec.Struct, frozen=True):
+class Sync(Fact, frozen=True):
     """fdatasync of one file."""
 
     path: str
 
 
-class Rename(msgspec.Struct, frozen=True):
+class Rename(Fact, frozen=True):
     """Atomic; replaces the target. Not durable before SyncDir."""
 
     old: str
     new: str
 
 
-class SyncDir(msgspec.Struct, frozen=True):
+class SyncDir(Fact, frozen=True):
     path: str
 
 
-class Unlink(msgspec.Struct, frozen=True):
+class Unlink(Fact, frozen=True):
     path: str
 
 
-class Read(msgspec.Struct, frozen=True):
+class Read(Fact, frozen=True):
     """Answers the bytes, fewer at the end of the file."""
 
     path: str
@@ -55,13 +55,13 @@ class Read(msgspec.Struct, frozen=True):
     length: int
 
 
-class Size(msgspec.Struct, frozen=True):
+class Size(Fact, frozen=True):
     """Answers the file's length in bytes."""
 
     path: str
 
 
-class List(msgspec.Struct, frozen=True):
+class List(Fact, frozen=True):
     """Answers the sorted names in a folder; the folders of a shard always exist."""
 
     path: str

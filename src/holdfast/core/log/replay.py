@@ -11,8 +11,6 @@ Laws
 from collections import deque
 from typing import Generic, Protocol, Self, TypeVar
 
-import msgspec
-
 from holdfast.core.errors import CorruptLog
 from holdfast.core.log.files import Work
 from holdfast.core.log.index import SegmentIndex
@@ -21,6 +19,7 @@ from holdfast.core.log.segment_files import Position, Segment, SegmentReader, no
 from holdfast.core.queue.codec import decode
 from holdfast.core.queue.record import Record
 from holdfast.core.types import Epoch, Instant, Lsn, ShardId, WallMs
+from holdfast.core.values import Value
 
 
 class State(Protocol):
@@ -46,7 +45,7 @@ class State(Protocol):
 S = TypeVar("S", bound=State)
 
 
-class Tail(msgspec.Struct, frozen=True, gc=False):
+class Tail(Value, frozen=True):
     """Bytes that no later frame declares durable."""
 
     last: Lsn
@@ -55,7 +54,7 @@ class Tail(msgspec.Struct, frozen=True, gc=False):
     data: bytes
 
 
-class End(msgspec.Struct, frozen=True, gc=False):
+class End(Value, frozen=True):
     """Where the last segment's valid frames end."""
 
     segment: Segment

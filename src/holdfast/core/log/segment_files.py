@@ -7,8 +7,6 @@ Everything here is a machine that yields file operations (core/log/files.py).
 
 from typing import Final
 
-import msgspec
-
 from holdfast.core.errors import CorruptLog
 from holdfast.core.limits import READ_BYTES
 from holdfast.core.log.files import Create, List, Read, Size, Sync, SyncDir, Unlink, Work, replace
@@ -34,11 +32,12 @@ from holdfast.core.queue.codec import decode
 from holdfast.core.queue.headers import header_of
 from holdfast.core.queue.record import Arrived, Moved, Record, Sent
 from holdfast.core.types import Epoch, Instant, Lsn, ShardId
+from holdfast.core.values import Form
 
 ENOSPC: Final = 28
 
 
-class Segment(msgspec.Struct):
+class Segment(Form):
     """What is known of one segment of the log."""
 
     stem: str
@@ -51,7 +50,7 @@ class Segment(msgspec.Struct):
     previous: int = 0  # crc of the frame before it, known where this process has written its header
 
 
-class Position(msgspec.Struct):
+class Position(Form):
     """Where a reader stands: what the next frame has to match."""
 
     expected: Lsn

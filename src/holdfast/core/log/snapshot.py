@@ -21,8 +21,6 @@ from hashlib import blake2b
 from itertools import pairwise
 from typing import Final
 
-import msgspec
-
 from holdfast.core.errors import CorruptLog
 from holdfast.core.limits import READ_BYTES, STRETCH_BITS
 from holdfast.core.log.files import Create, List, Read, Rename, Sync, SyncDir, Work, Write
@@ -30,6 +28,7 @@ from holdfast.core.log.replay import Replay, S, from_snapshot
 from holdfast.core.log.segment import STEM_CHARS
 from holdfast.core.log.segment_files import Segment, list_segments, remove_files
 from holdfast.core.types import Epoch, Instant, Lsn, ShardId
+from holdfast.core.values import Value
 
 MAGIC: Final = b"HFSNAPSH"
 VERSION: Final = 1
@@ -37,7 +36,7 @@ DIGEST_BYTES: Final = 32
 _HEAD = struct.Struct("<8sIIQQIqQ")
 
 
-class SnapshotHead(msgspec.Struct, frozen=True, gc=False):
+class SnapshotHead(Value, frozen=True):
     shard: ShardId
     lsn: Lsn
     epoch: Epoch
@@ -45,7 +44,7 @@ class SnapshotHead(msgspec.Struct, frozen=True, gc=False):
     time: Instant
 
 
-class Advanced(msgspec.Struct, frozen=True, gc=False):
+class Advanced(Value, frozen=True):
     """A snapshot was made. What is useless now, for `remove_old`, after the journal forgot these segments."""
 
     lsn: Lsn

@@ -10,17 +10,16 @@ shown only if its message still waits at that place.
 import heapq
 from collections.abc import Sequence
 
-import msgspec
-
 from holdfast.core.limits import PEEK_MAX, PEEKS_MAX
 from holdfast.core.queue.command import Need, Peek, Peeked, PeekReply
 from holdfast.core.queue.lane import Lane
 from holdfast.core.queue.moment import Moment
 from holdfast.core.queue.record import Record
 from holdfast.core.types import Cause, Header, Instant, Seq
+from holdfast.core.values import Form
 
 
-class _Look(msgspec.Struct):
+class _Look(Form):
     """How far a peek has come in the stream."""
 
     first: Seq  # the next to look up

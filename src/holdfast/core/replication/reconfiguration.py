@@ -20,8 +20,6 @@ Laws
 from enum import Enum
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from holdfast.core.coordination.cluster import HostId, Member, ShardRecord, succeed
 from holdfast.core.limits import (
     CHANGE_PAUSE,
@@ -34,6 +32,7 @@ from holdfast.core.replication.proposal import Proposal
 from holdfast.core.replication.roll import Peer
 from holdfast.core.replication.station import NoticeKind, Station
 from holdfast.core.types import Epoch, Instant
+from holdfast.core.values import Form
 
 if TYPE_CHECKING:
     from holdfast.core.replication.leader import Leader
@@ -49,7 +48,7 @@ class _Phase(Enum):
 _PAUSED = (_Phase.LEVELLING, _Phase.PROPOSED)
 
 
-class _Absence(msgspec.Struct):
+class _Absence(Form):
     """A host that was let go."""
 
     until: Instant

@@ -9,15 +9,14 @@ Laws
 
 from collections import deque
 
-import msgspec
-
 from holdfast.core.coordination.cluster import HostId, Member
 from holdfast.core.limits import REPLICA_PATIENCE, SLOW_FOR, SLOW_LAG
 from holdfast.core.replication.replica_message import NOWHERE, Ack, Place
 from holdfast.core.types import Instant, Lsn
+from holdfast.core.values import Form, Value
 
 
-class Peer(msgspec.Struct):
+class Peer(Form):
     member: Member
     heard: Instant
     is_member: bool
@@ -29,7 +28,7 @@ class Peer(msgspec.Struct):
     slow_since: Instant | None = None
 
 
-class _Sent(msgspec.Struct, frozen=True, gc=False):
+class _Sent(Value, frozen=True):
     end: Place
     size: int
     at: Instant

@@ -16,8 +16,6 @@ Laws
 
 from enum import Enum
 
-import msgspec
-
 from holdfast.core.coordination.cluster import HostId
 from holdfast.core.limits import PULL_BYTES, READ_BYTES
 from holdfast.core.log.archive import Archive
@@ -28,9 +26,10 @@ from holdfast.core.log.snapshot import list_snapshots, snapshot_path
 from holdfast.core.replication.replica_message import NOWHERE, Append, Chunk, Copied, Cut, Fetch, Place, Pull, Restart
 from holdfast.core.replication.station import Station
 from holdfast.core.types import Lsn
+from holdfast.core.values import Fact
 
 
-class View(msgspec.Struct, frozen=True):
+class View(Fact, frozen=True):
     """A log as its owner sees it now."""
 
     archive: Archive
@@ -39,7 +38,7 @@ class View(msgspec.Struct, frozen=True):
     is_leading: bool
 
 
-class _Stretch(msgspec.Struct, frozen=True):
+class _Stretch(Fact, frozen=True):
     """Bytes of a segment that are durable here."""
 
     stem: str
@@ -47,7 +46,7 @@ class _Stretch(msgspec.Struct, frozen=True):
     limit: int
 
 
-class _CutBack(msgspec.Struct, frozen=True):
+class _CutBack(Fact, frozen=True):
     stem: str
     offset: int
 

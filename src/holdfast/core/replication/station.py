@@ -23,8 +23,6 @@ from collections.abc import Callable
 from enum import StrEnum
 from typing import Any
 
-import msgspec
-
 from holdfast.core.coordination.asking import Fetch, Fetched, Outcome, Settled, Transact
 from holdfast.core.coordination.cluster import HostId, Member, ShardRecord, decode_shard, host_key, shard_key
 from holdfast.core.coordination.store import Check, Transaction
@@ -33,6 +31,7 @@ from holdfast.core.log.primary import Reply
 from holdfast.core.log.promise import PROMISE, encode_promise
 from holdfast.core.replication.replica_message import Message
 from holdfast.core.types import Epoch, Instant, Lsn, ShardId, WallMs
+from holdfast.core.values import Fact, Form, Value
 
 Post = tuple[HostId, Message]  # to whom
 
@@ -40,26 +39,26 @@ Post = tuple[HostId, Message]  # to whom
 # Events
 
 
-class Heard(msgspec.Struct, frozen=True, gc=False):
+class Heard(Value, frozen=True):
     sender: HostId
     message: Message
 
 
-class Done(msgspec.Struct, frozen=True):
+class Done(Fact, frozen=True):
     """A job or a read has been carried out. One that failed is never told: the host stops."""
 
     token: int
     value: Any = None
 
 
-class Changed(msgspec.Struct, frozen=True):
+class Changed(Fact, frozen=True):
     """The shard's record in the store, from the watch."""
 
     record: ShardRecord
     revision: int
 
 
-class Presence(msgspec.Struct, frozen=True, gc=False):
+class Presence(Value, frozen=True):
     """A host that is there, with the life of its disk, and the revision of its `hosts/` record: every transaction that
     names it as a member compares that, so that nobody becomes a member with a disk that was replaced meanwhile."""
 
@@ -67,31 +66,31 @@ class Presence(msgspec.Struct, frozen=True, gc=False):
     revision: int
 
 
-class Present(msgspec.Struct, frozen=True):
+class Present(Fact, frozen=True):
     """All hosts that are there, from the watch of `hosts/` and `disks/`."""
 
     hosts: tuple[Presence, ...]
 
 
-class Assigned(msgspec.Struct, frozen=True):
+class Assigned(Fact, frozen=True):
     """Who should hold the shard, from the watch of `assignments/`."""
 
     hosts: tuple[HostId, ...]
 
 
-class Frozen(msgspec.Struct, frozen=True):
+class Frozen(Fact, frozen=True):
     """An operator, or the host at its start, has found the store to be restored from a backup, or has looked at it."""
 
     is_frozen: bool
 
 
-class Scrubbed(msgspec.Struct, frozen=True):
+class Scrubbed(Fact, frozen=True):
     """Stems of segments that a scrub found damaged, in the file or its key."""
 
     stems: tuple[str, ...]
 
 
-class Tick(msgspec.Struct, frozen=True):
+class Tick(Fact, frozen=True):
     """Time has passed, or commands were submitted."""
 
 
@@ -101,7 +100,7 @@ Event = Heard | Done | Changed | Present | Assigned | Frozen | Scrubbed | Settle
 # Output
 
 
-class Job(msgspec.Struct, frozen=True):
+class Job(Fact, frozen=True):
     token: int
     work: Work[Any]
     after: tuple[Post, ...] = ()
@@ -118,7 +117,7 @@ class NoticeKind(StrEnum):
     FROZEN = "frozen"
 
 
-class Notice(msgspec.Struct, frozen=True):
+class Notice(Fact, frozen=True):
     """For the operator."""
 
     kind: NoticeKind
@@ -127,13 +126,13 @@ class Notice(msgspec.Struct, frozen=True):
     last: Lsn = Lsn(0)
 
 
-class Output(msgspec.Struct):
+class Output(Form):
     job: Job | None = None
-    reads: list[Job] = msgspec.field(default_factory=list)
-    at_once: list[Post] = msgspec.field(default_factory=list)
-    store: list[Transact | Fetch] = msgspec.field(default_factory=list)
-    replies: list[Reply] = msgspec.field(default_factory=list)
-    notices: list[Notice] = msgspec.field(default_factory=list)
+    reads: list[Job] = []
+    at_once: list[Post] = []
+    store: list[Transact | Fetch] = []
+    replies: list[Reply] = []
+    notices: list[Notice] = []
     is_over: bool = False
 
 
