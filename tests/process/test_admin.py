@@ -10,6 +10,7 @@ from typing import Any, cast
 import pytest
 
 from holdfast.cli import folder
+from holdfast.cli.first_start import Stores
 from holdfast.console import app
 from holdfast.console.routes import Routes
 from tests.process.guarded import Guarded, guarded, new_key, run
@@ -95,6 +96,18 @@ def test_metrics_can_be_read_with_their_token_and_nothing_else_can(server: Guard
     assert b"metrics.token" in refusal
     assert b"Authorization: Bearer" in refusal
     assert b"metrics.token" not in ask(f"{base}/api/server", token=token)[1]
+
+
+def test_the_token_of_metrics_is_there_before_any_worker_could_make_another(tmp_path: Path) -> None:
+    """A worker that met the token of another one ended, and the server with it."""
+    stores = Stores(tmp_path / "data", account="000000000000")
+    token = (tmp_path / "data" / "metrics.token").read_text(encoding="ascii").strip()
+    stores.close_databases()
+    workers = [Stores(tmp_path / "data", account="000000000000", is_locked=True) for _ in range(2)]
+    assert [each.metrics_token for each in (stores, *workers)] == [token] * 3
+    assert len(token) > 30
+    for each in (*workers, stores):
+        each.close()
 
 
 def test_the_description_has_every_route_and_what_it_needs(server: Guarded) -> None:

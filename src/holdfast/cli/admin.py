@@ -8,7 +8,7 @@ from holdfast.backend.host import Host
 from holdfast.backend.survey import Depth
 from holdfast.cli.bookkeeping import Books
 from holdfast.cli.colleagues import Colleagues
-from holdfast.cli.first_start import Stores, metrics_token
+from holdfast.cli.first_start import Stores
 from holdfast.console import app, facts, parts
 from holdfast.console.app import Asked
 from holdfast.console.chores import Chores
@@ -36,7 +36,7 @@ _NOTHING = Depth(0, 0, 0, 0, 0)
 def admin_port(
     sources: Sources, *, gate: Gate, site: Site, reach: Reach, tls: ssl.SSLContext | None = None
 ) -> AdminPort:
-    guard, token = _guard(gate, site, reach), metrics_token(sources.data)
+    guard, token = _guard(gate, site, reach), sources.metrics_token
     return AdminPort(app.make(Routes(sources).rows(), guard=guard, metrics_token=token), tls=tls)
 
 
@@ -64,6 +64,7 @@ def admin_sources(
     return Sources(
         loaded=loaded,
         data=stores.data,
+        metrics_token=stores.metrics_token,
         duty=duty,
         chores=Chores(stores.data, loaded.config.admin.backups),
         accounts=lambda: [facts.Account(each) for each in identities.all_accounts()],

@@ -32,6 +32,7 @@ class Stores:
         if rotation.is_under_way(data):
             rotation.finish(data)
             log.info("an interrupted rotation of master.key was finished")
+        self.metrics_token = _metrics_token(data)  # made before there are workers, who would all make one
         self.master = MasterKey(_key(data, folder.MASTER_KEY))
         self.receipt_key = ReceiptKey(_key(data, "receipt.key"))
         self._stores = [SqliteStore(data / folder.METADATA) for _ in range(2)]
@@ -73,7 +74,7 @@ def _key(data: Path, name: str) -> bytes:
     return read_key(path)
 
 
-def metrics_token(data: Path) -> str:
+def _metrics_token(data: Path) -> str:
     """What a scraper shows to read metrics, since it cannot sign requests. Made when it is missing; remove it to get
     another."""
     path = data / "metrics.token"

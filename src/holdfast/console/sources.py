@@ -1,7 +1,7 @@
 """Where the admin port gets what it shows. Filled by cli/admin.py: the console does not know the roles."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from holdfast.console.chores import Chores
@@ -31,6 +31,7 @@ class Duty:
 class Sources:
     loaded: Loaded
     data: Path
+    metrics_token: str = field(repr=False)
     duty: Duty
     chores: Chores
     accounts: Callable[[], list[Account]]
