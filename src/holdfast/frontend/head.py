@@ -3,9 +3,12 @@
 Everything but `Names` is rare: a usual head, whose headers come once and whose target is a path, is not asked.
 """
 
+from typing import Final
+
 from holdfast.frontend.bounds import HEAD_BYTES_MAX, HEADERS_MAX, NAME_BYTES_MAX, NAMES_MAX
 
 Pairs = list[tuple[bytes, bytes]]
+_BLANKS: Final = b" \t"  # of HTTP; Python has more
 
 
 def is_long(pairs: Pairs) -> bool:
@@ -18,7 +21,8 @@ def join(pairs: Pairs) -> dict[bytes, bytes]:
     joined: dict[bytes, bytes] = {}
     for name, value in pairs:
         before = joined.get(name.lower())
-        joined[name.lower()] = value.strip() if before is None else before + b"," + value.strip()
+        trimmed = value.strip(_BLANKS)
+        joined[name.lower()] = trimmed if before is None else before + b"," + trimmed
     return joined
 
 
