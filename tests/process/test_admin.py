@@ -110,6 +110,18 @@ def test_the_token_of_metrics_is_there_before_any_worker_could_make_another(tmp_
         each.close()
 
 
+def test_an_empty_token_of_metrics_is_none(tmp_path: Path) -> None:
+    """As a disk that was full left one; anybody could show it."""
+    file = tmp_path / "data" / "metrics.token"
+    file.parent.mkdir()
+    file.touch(mode=0o644)
+    stores = Stores(tmp_path / "data", account="000000000000")
+    stores.close()
+    assert len(stores.metrics_token) > 30
+    assert file.read_text(encoding="ascii").strip() == stores.metrics_token
+    assert file.stat().st_mode & 0o777 == 0o600
+
+
 def test_the_description_has_every_route_and_what_it_needs(server: Guarded) -> None:
     document = asked(f"{admin(server.data)}/openapi.json", keys=server.root)
     described = {(method.upper(), path) for path, each in document["paths"].items() for method in each}

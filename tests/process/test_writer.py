@@ -119,7 +119,7 @@ def needs_kernel() -> None:
     try:
         KernelSyncs().close()
     except OSError as problem:
-        pytest.skip(f"the system cannot sync aside: {problem}")
+        pytest.skip(f"NOT TESTED: giving way to syncs, since the system cannot sync aside: {problem}")
 
 
 @pytest.mark.usefixtures("needs_kernel")

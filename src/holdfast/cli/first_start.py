@@ -76,16 +76,16 @@ def _key(data: Path, name: str) -> bytes:
 
 def _metrics_token(data: Path) -> str:
     """What a scraper shows to read metrics, since it cannot sign requests. Made when it is missing; remove it to get
-    another."""
+    another. An empty one, which anybody could show, counts as missing."""
     path = data / "metrics.token"
-    try:
-        return path.read_text(encoding="ascii").strip()
-    except FileNotFoundError:
-        token = secrets.token_urlsafe(32)
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        os.write(descriptor, token.encode() + b"\n")
-        os.close(descriptor)
+    if path.exists() and (token := path.read_text(encoding="ascii").strip()):
         return token
+    token, temporary = secrets.token_urlsafe(32), path.with_suffix(".tmp")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    os.write(descriptor, token.encode() + b"\n")
+    os.close(descriptor)
+    os.rename(temporary, path)
+    return token
 
 
 def _make_account(identities: Identities, account: str) -> None:
