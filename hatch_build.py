@@ -21,7 +21,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 COMPILED = {
     "core": "civil limits usage",
-    "core/queue": "aside backlog codec dedup departures handle handout headers lane moment poll receipt receive "
+    "core/queue": "aside backlog codec dedup departures handle handout headers lane moment plain poll receipt receive "
     "redrive replicated send shard upkeep wheel window",
     "core/log": "archive index journal primary room segment",
     "core/replication": "replica_log",

@@ -33,6 +33,9 @@ class _Clear:
     def seal(self, _epoch: int, _lsn: int, content: bytes, _clear: bytes) -> bytes:
         return content
 
+    def seal_all(self, _epoch: int, _first: int, contents: list[bytes], _clears: list[bytes]) -> list[bytes]:
+        return contents
+
     def open(self, _epoch: int, _lsn: int, sealed: bytes, _clear: bytes) -> bytes:
         return sealed
 

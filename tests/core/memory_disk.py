@@ -192,6 +192,10 @@ class Plain:
     def seal(self, epoch: int, lsn: int, content: bytes, clear: bytes) -> bytes:
         return content + self._tag(epoch, lsn, content, clear)
 
+    def seal_all(self, epoch: int, first: int, contents: list[bytes], clears: list[bytes]) -> list[bytes]:
+        pairs = enumerate(zip(contents, clears, strict=True), first)
+        return [self.seal(epoch, lsn, content, clear) for lsn, (content, clear) in pairs]
+
     def open(self, epoch: int, lsn: int, sealed: bytes, clear: bytes) -> bytes:
         if sealed[-16:] != self._tag(epoch, lsn, sealed[:-16], clear):
             raise ValueError("this is not what was sealed")

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from holdfast.core.log.files import Write
 from holdfast.core.log.journal import Journal
 from holdfast.core.queue import command as c
+from holdfast.core.queue.plain import SentAll
 from holdfast.core.queue.record import NO_DIGEST, Sent
 from holdfast.core.types import Group, LaneConfig, LaneId, Seq, WallMs
 from tests.core.memory_disk import LANE as DISK_LANE
@@ -105,7 +106,7 @@ def plain(seq: int, size: int) -> Sent:
     return Sent(DISK_LANE, Seq(seq), Group(0), size, 0, 0, WallMs(5), NO_DIGEST, False, bytes([seq % 251]) * size)
 
 
-@given(sizes=st.lists(st.lists(st.sampled_from([1, 700, SEGMENT // 4]), min_size=1, max_size=4), max_size=12))
+@given(sizes=st.lists(st.lists(st.sampled_from([1, 700, SEGMENT // 6]), min_size=1, max_size=4), max_size=12))
 @SETTINGS
 def test_records_that_are_appended_together_lie_and_are_found_where_single_ones_do(sizes: list[list[int]]) -> None:
     together, apart = Host(MemoryDisk()), Host(MemoryDisk())
@@ -115,7 +116,8 @@ def test_records_that_are_appended_together_lie_and_are_found_where_single_ones_
         seq += len(records)
         stems = together.stems
         if together.add().holds_all(some):
-            together.journal.append_plain(records)
+            contents = [record.content for record in records]
+            together.journal.append_plain(SentAll(DISK_LANE, records[0].seq, WallMs(5), some, contents))
             assert together.stems == stems, "no segment is left on the way"
         else:
             for record in records:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.backend.disk import FOLDERS, ZEROS_BYTES, Disk, make_folders
-from holdfast.backend.letters import GAP_BYTES, LETTER_BYTES, SPAN_BYTES, LetterCache, spanned
+from holdfast.backend.letters import GAP_BYTES, LETTER_BYTES, SHELF_MASK, SPAN_BYTES, LetterCache, spanned
 from holdfast.core.log.archive import Location
 from holdfast.core.log.files import Create, List, Read, Rename, Size, Sync, SyncDir, Unlink, Work, Write, replace
 from holdfast.core.types import Epoch, Lsn, WallMs
@@ -137,10 +137,27 @@ def test_another_master_key_does_not_open_a_segments_key() -> None:
 
 
 def test_the_oldest_letters_leave_first() -> None:
-    cache = LetterCache(bytes_max=3 * (100 + LETTER_BYTES))
-    for at in range(1, 6):
+    shelf = SHELF_MASK + 1
+    cache = LetterCache(bytes_max=3 * shelf * (100 + LETTER_BYTES))
+    for at in range(1, 5 * shelf):
         cache.put(Lsn(at), Letter(bytes(100), WallMs(at)))
-    assert [at for at in range(1, 6) if cache.get(Lsn(at))] == [3, 4, 5]
+    assert [at for at in range(1, 6 * shelf) if cache.get(Lsn(at))] == list(range(2 * shelf, 5 * shelf))
+
+
+def test_a_letter_that_is_larger_than_the_cache_is_there_until_the_next_ones_come() -> None:
+    cache = LetterCache(bytes_max=100)
+    cache.put(Lsn(7), Letter(bytes(1000), WallMs(1)))
+    assert cache.get(Lsn(7)) is not None
+    cache.put(Lsn(7 + 3 * SHELF_MASK), Letter(b"", WallMs(1)))
+    assert [at for at in range(100) if cache.get(Lsn(at))] == [7 + 3 * SHELF_MASK]
+
+
+def test_positions_without_a_letter_have_none() -> None:
+    cache = LetterCache()
+    for at in (3, 9, 100):
+        cache.put(Lsn(at), Letter(bytes([at]), WallMs(at)))
+    found = [(at, cache.get(Lsn(at))) for at in range(200)]
+    assert [(at, letter.content) for at, letter in found if letter] == [(at, bytes([at])) for at in (3, 9, 100)]
 
 
 def at(offset: int, length: int, path: str = "segments/a") -> Location:

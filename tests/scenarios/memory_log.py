@@ -11,8 +11,10 @@ import msgspec
 from holdfast.core.log.files import FileOp, Sync
 from holdfast.core.queue.codec import decode, decode_message, encode
 from holdfast.core.queue.command import Need
+from holdfast.core.queue.dedup import NO_GROUP
 from holdfast.core.queue.headers import header_of
-from holdfast.core.queue.record import Arrived, Message, Moved, Record, Sent
+from holdfast.core.queue.plain import SentAll
+from holdfast.core.queue.record import NO_DIGEST, Arrived, Message, Moved, Record, Sent
 from holdfast.core.queue.shard import Shard
 from holdfast.core.types import Epoch, Header, Instant, LaneId, Lsn, Seq, ShardId, WallMs
 from tests.core.memory_disk import Plain
@@ -92,9 +94,9 @@ class MemoryLog:
         assert self._under_way is not None, "nothing was to be synced"
         self.durable, self._under_way = self._under_way, None
 
-    def append_plain(self, records: Sequence[Sent]) -> None:
-        for record in records:
-            self.append(record)
+    def append_plain(self, sent: SentAll) -> None:
+        for seq, (size, content) in enumerate(zip(sent.sizes, sent.contents, strict=True), sent.first):
+            self.append(Sent(sent.lane, Seq(seq), NO_GROUP, size, 0, 0, sent.wall, NO_DIGEST, False, content))
 
     def holds_all(self, _: Sequence[int]) -> bool:
         return True

@@ -39,6 +39,10 @@ class SimCipher:
         hidden = self._mix(epoch, lsn, content)
         return hidden + self._mac(epoch, lsn, hidden, clear)
 
+    def seal_all(self, epoch: int, first: int, contents: list[bytes], clears: list[bytes]) -> list[bytes]:
+        pairs = enumerate(zip(contents, clears, strict=True), first)
+        return [self.seal(epoch, lsn, content, clear) for lsn, (content, clear) in pairs]
+
     def open(self, epoch: int, lsn: int, sealed: bytes, clear: bytes) -> bytes:
         hidden = sealed[:-_MAC]
         if sealed[-_MAC:] != self._mac(epoch, lsn, hidden, clear):

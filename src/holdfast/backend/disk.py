@@ -134,7 +134,8 @@ class Disk:
         descriptor = self._keep(operation.path, os.open(self._root + operation.path, flags, 0o600))
         zeros = bytes(min(operation.size, ZEROS_BYTES))
         for offset in range(0, operation.size, ZEROS_BYTES):
-            _write_all(descriptor, zeros[: operation.size - offset], offset)
+            left = operation.size - offset
+            _write_all(descriptor, zeros if left >= len(zeros) else zeros[:left], offset)
             if offset and offset % SYNC_EVERY == 0:
                 _fdatasync(descriptor)
                 if self._rest is not None:

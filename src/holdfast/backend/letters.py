@@ -30,6 +30,8 @@ from holdfast.runtime.letter import Letter
 from holdfast.runtime.logs import log
 
 CACHE_BYTES: Final = 67_108_864  # contents of messages sent lately
+SHELF_BITS: Final = 4
+SHELF_MASK: Final = 15
 LETTER_BYTES: Final = 150  # what one costs besides its content
 INDEXES_MAX: Final = 4  # of sealed segments, about 6 MiB each
 SPAN_BYTES: Final = 1_048_576  # read at once, at most, when messages lie beside each other
@@ -42,30 +44,40 @@ Span = tuple[Read, list[Location]]  # one read, and the messages in it
 
 
 class LetterCache:
-    """By log position; the oldest go first."""
+    """By log position, which only rises. They stand on shelves, each for a few positions; the oldest shelf goes first,
+    and the last one stays."""
 
-    __slots__ = ("_bytes", "_bytes_max", "_letters", "_order")
+    __slots__ = ("_bytes", "_bytes_max", "_last", "_order", "_shelf", "_shelves", "_used")
 
     def __init__(self, bytes_max: int = CACHE_BYTES) -> None:
-        self._letters: dict[int, Letter] = {}
-        self._order: deque[int] = deque()
-        self._bytes = 0
+        self._shelves: dict[int, list[Letter | None]] = {}
+        self._order: deque[tuple[int, int]] = deque()  # numbers of shelves that are no longer filled, and their bytes
+        self._shelf: list[Letter | None] = []  # the one that is filled
+        self._last = -1  # its number
+        self._used = 0  # its bytes
+        self._bytes = 0  # of all others
         self._bytes_max = bytes_max
 
     def put(self, at: Lsn, letter: Letter) -> None:
-        self._letters[at] = letter
-        self._order.append(at)
-        self._bytes += len(letter.content) + LETTER_BYTES
-        if self._bytes > self._bytes_max:
-            self._shrink()
+        if at >> SHELF_BITS != self._last:
+            self._begin(at >> SHELF_BITS)
+        self._shelf[at & SHELF_MASK] = letter
+        self._used += len(letter.content) + LETTER_BYTES
+        while self._bytes + self._used > self._bytes_max and self._order:
+            number, used = self._order.popleft()
+            del self._shelves[number]
+            self._bytes -= used
 
-    def _shrink(self) -> None:
-        while self._bytes > self._bytes_max:
-            oldest = self._letters.pop(self._order.popleft())
-            self._bytes -= len(oldest.content) + LETTER_BYTES
+    def _begin(self, number: int) -> None:
+        if self._last >= 0:
+            self._order.append((self._last, self._used))
+        self._bytes += self._used
+        self._last, self._used = number, 0
+        self._shelf = self._shelves[number] = [None] * (SHELF_MASK + 1)
 
     def get(self, at: Lsn) -> Letter | None:
-        return self._letters.get(at)
+        shelf = self._shelves.get(at >> SHELF_BITS)
+        return shelf[at & SHELF_MASK] if shelf is not None else None
 
 
 class Reader:

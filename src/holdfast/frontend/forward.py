@@ -177,6 +177,12 @@ class SendBatchCall(Call):
 
     def answered(self, answer: list[Outcome], _: Sequence[Letter], /) -> None:
         shard, is_fifo = self._queue.shard, self._queue.is_fifo
+        ids = None if is_fifo or self._refused else receipt.message_ids(shard, answer)
+        if ids is not None:
+            self._exchange.messages = len(ids)
+            self._exchange.size = sum([parcel.command.size for _, parcel in self._parcels])
+            self._exchange.answer(json.sent_all(self._parcels, ids))
+            return
         successful: list[str] = []
         failed = list(self._refused)
         size = 0

@@ -15,9 +15,9 @@ from holdfast.core.errors import (
 from holdfast.protocol.actions import ChangeEntry, DeleteEntry, SendEntry, required
 
 ENTRIES_MAX: Final = 10
+ID_MAX: Final = 80
 
-_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,80}").fullmatch
-_IDS: Final = re.compile(r"(?:[A-Za-z0-9_-]{1,80}\0)+").fullmatch  # of a whole batch, which is quicker
+_ID: Final = re.compile(rf"[A-Za-z0-9_-]{{1,{ID_MAX}}}").fullmatch
 Entry = TypeVar("Entry", SendEntry, DeleteEntry, ChangeEntry)
 
 
@@ -30,10 +30,15 @@ def check(entries: list[Entry] | None, action: str) -> list[tuple[str, Entry]]:
             f"Maximum number of entries per request are {ENTRIES_MAX}. You have sent {len(entries)}."
         )
     names = [entry.id or "" for entry in entries]
-    text = "\0".join(names) + "\0"
-    if len(dict.fromkeys(names)) < len(entries) or text.count("\0") != len(entries) or not _IDS(text):
+    if len(dict.fromkeys(names)) < len(entries) or not _are_ids(names):
         _refuse(entries, action)
     return list(zip(names, entries, strict=True))
+
+
+def _are_ids(names: list[str]) -> bool:
+    text, lengths = "".join(names), [len(name) for name in names]
+    is_usual = text.isascii() and text.isalnum() and min(lengths) > 0 and max(lengths) <= ID_MAX
+    return is_usual or all(map(_ID, names))
 
 
 def _refuse(entries: list[Entry], action: str) -> NoReturn:

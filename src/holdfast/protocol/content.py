@@ -8,7 +8,6 @@ attributes as one JSON object, a consumer's reason, that consumer; those at the 
 gives the same fields. Version 1 has the MD5 in 32 hexadecimal digits; another version is refused with ValueError.
 """
 
-import struct
 from typing import Final
 
 import msgspec
@@ -18,7 +17,6 @@ from holdfast.protocol.extras import NO_EXTRAS, Extras
 
 VERSION: Final = 2
 _WITH_DIGITS: Final = 1  # the version that has them
-_HEAD: Final = struct.Struct("<BBI16s")
 _MD5_AT: Final = 6
 _HEAD_BYTES: Final = 22
 _HEAD_BYTES_1: Final = 38
@@ -37,8 +35,8 @@ _decode: Final = msgspec.msgpack.Decoder(Extras).decode
 
 def pack(body: bytes, body_md5: bytes, *, sender: bytes, extras: Extras = NO_EXTRAS) -> bytes:
     """`body` is already escaped; its MD5 are 16 bytes."""
-    head = _HEAD.pack(VERSION, len(sender), len(body), body_md5) + sender
-    return head + body if extras is NO_EXTRAS else b"".join((head, body, _encode(extras)))
+    start = (VERSION | len(sender) << 8 | len(body) << 16).to_bytes(_MD5_AT, "little")  # quicker than a struct
+    return b"".join((start, body_md5, sender, body, b"" if extras is NO_EXTRAS else _encode(extras)))
 
 
 def with_reason(stored: bytes, reason: str, consumer: str = "") -> bytes:

@@ -39,16 +39,9 @@ def decode(target: bytes, body: bytes) -> Any:
 
 
 def _has_many_brackets(body: bytes) -> bool:
-    """More than the depth that is allowed. Finding the few of a usual body is ten times as fast as counting them."""
-    count = 0
-    for bracket in (b"{", b"["):
-        at = body.find(bracket)
-        while at >= 0:
-            count += 1
-            if count > DEPTH_MAX:
-                return True
-            at = body.find(bracket, at + 1)
-    return False
+    """More than the depth that is allowed. To take out so many is ten times as fast as to count all."""
+    left = body.replace(b"{", b"", DEPTH_MAX + 1).replace(b"[", b"", DEPTH_MAX + 1)
+    return len(body) - len(left) > DEPTH_MAX
 
 
 def _check_depth(body: bytes) -> None:

@@ -14,12 +14,15 @@ from typing import Final
 
 _length: Final = struct.Struct(">I").pack
 _md5: Final = hashlib.md5
+_begun: Final = hashlib.md5(usedforsecurity=False).copy  # quicker than to find the algorithm for each body
 _TEXT, _BINARY = b"\x01", b"\x02"
 
 
 def body_md5(body: bytes) -> bytes:
     """16 bytes."""
-    return _md5(body, usedforsecurity=False).digest()
+    sum_of = _begun()
+    sum_of.update(body)
+    return sum_of.digest()
 
 
 def attributes_md5(attributes: Iterable[tuple[str, str, str | bytes]]) -> str:

@@ -51,6 +51,21 @@ def sent(accepted: Accepted, parcel: Parcel, *, message_id: str, is_fifo: bool) 
     return text
 
 
+def sent_all(parcels: Sequence[tuple[str, Parcel]], ids: Sequence[str]) -> bytes:
+    """As `batch` of messages all of which were accepted by a standard queue, with their ids. None of those needs
+    escaping."""
+    parts = ['{"Successful":[{"Id":"']
+    for (name, parcel), message_id in zip(parcels, ids, strict=True):
+        parts += (name, '","MessageId":"', message_id, '","MD5OfMessageBody":"', parcel.body_md5)
+        if parcel.attributes_md5:
+            parts += ('","MD5OfMessageAttributes":"', parcel.attributes_md5)
+        if parcel.system_md5:
+            parts += ('","MD5OfMessageSystemAttributes":"', parcel.system_md5)
+        parts.append('"},{"Id":"')
+    parts[-1] = '"}]}'
+    return "".join(parts).encode()
+
+
 def batch(successful: Sequence[str], failed: Sequence[Failure]) -> bytes:
     """Both lists, each absent when empty. `successful`: entries as they are shown; ids need no escaping."""
     members = []

@@ -48,6 +48,15 @@ class SegmentCipher:
     def seal(self, epoch: int, lsn: int, content: bytes, clear: bytes) -> bytes:
         return self._cipher.encrypt(_nonce(epoch, lsn), content, clear)
 
+    def seal_all(self, epoch: int, first: int, contents: list[bytes], clears: list[bytes]) -> list[bytes]:
+        """As `seal` of each, of records that follow each other."""
+        encrypt, lsn = self._cipher.encrypt, first
+        sealed: list[bytes] = []
+        for content, clear in zip(contents, clears, strict=True):
+            sealed.append(encrypt(_nonce(epoch, lsn), content, clear))
+            lsn += 1
+        return sealed
+
     def open(self, epoch: int, lsn: int, sealed: bytes, clear: bytes) -> bytes:
         try:
             return self._cipher.decrypt(_nonce(epoch, lsn), sealed, clear)

@@ -14,12 +14,15 @@ from typing import Any, Final
 from holdfast.core.limits import INDEX_CHUNK, SECOND
 from holdfast.core.queue.codec import HEADER_BYTES, pack_header, unpack_header
 from holdfast.core.queue.command import Need
+from holdfast.core.queue.plain import SentAll
 from holdfast.core.queue.record import Sent
 from holdfast.core.types import Epoch, Header, Instant, LaneId, Lsn
 
 _ENTRY_FORMAT: Final = "QQIQQIqqqIQ?II"
 _ENTRY: Final = struct.Struct("<" + _ENTRY_FORMAT)
-_ENTRY_FIELDS: Final = len(_ENTRY_FORMAT)
+_PLAIN_END: Final = struct.Struct("<qqqIQ?")  # the last fields of a header, equal for all that are sent together
+_PLAIN_ENTRY: Final = "QQIQQI37sII"
+_PLAIN_FIELDS: Final = 9
 _FIELDS: Final = 12  # of a header
 _BLOCK: Final = struct.Struct("<" + "QQIQQIqqqIQ?8x" * INDEX_CHUNK)  # headers of entries, without their places
 _PLACE: Final = struct.Struct("<II")
@@ -66,11 +69,21 @@ class SegmentIndex:
             length,
         )
 
-    def add_plain(self, lane: LaneId, fields: list[Any]) -> None:
-        """Entries of one lane, all fields of one after the other."""
-        if fields:
-            count = len(fields) // _ENTRY_FIELDS
-            self._growing(lane).extend(struct.pack("<" + _ENTRY_FORMAT * count, *fields))
+    def add_plain(
+        self, sent: SentAll, place: tuple[Epoch, Lsn, Instant], offsets: list[int], lengths: list[int]
+    ) -> None:
+        """As `add_sent` of each, the first of which is at `place`."""
+        epoch, first, now = place
+        count = len(offsets)
+        lsns = list(range(first, first + count))
+        fields: list[Any] = [0, 0, epoch, 0, 0, 0, _PLAIN_END.pack(now, now, 0, 0, 0, False), 0, 0] * count
+        fields[0::_PLAIN_FIELDS] = range(sent.first, sent.first + count)
+        fields[1::_PLAIN_FIELDS] = lsns
+        fields[3::_PLAIN_FIELDS] = lsns
+        fields[5::_PLAIN_FIELDS] = sent.sizes
+        fields[7::_PLAIN_FIELDS] = offsets
+        fields[8::_PLAIN_FIELDS] = lengths
+        self._growing(sent.lane).extend(struct.pack("<" + _PLAIN_ENTRY * count, *fields))
 
     def _growing(self, lane: LaneId) -> bytearray:
         entries = self.entries.get(lane)

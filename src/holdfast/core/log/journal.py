@@ -15,7 +15,8 @@ Laws
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from struct import Struct
+from typing import Final
 
 from holdfast.core.limits import FRAME_BYTES_MAX, IDLE_AFTER, RESERVE_BYTES, SEGMENT_BYTES
 from holdfast.core.log.archive import Archive
@@ -33,13 +34,15 @@ from holdfast.core.log.segment import (
     stem_of,
 )
 from holdfast.core.log.segment_files import Segment
-from holdfast.core.queue.codec import Cipher, encode, encode_plain
+from holdfast.core.queue.codec import Cipher, encode
 from holdfast.core.queue.headers import header_of
+from holdfast.core.queue.plain import SentAll, encode_all
 from holdfast.core.queue.record import Arrived, Moved, Record, Sent
 from holdfast.core.types import Epoch, Instant, Lsn, ShardId, WallMs
 from holdfast.core.values import Cell
 
 _FIRST, _NONE, _START = Lsn(1), Lsn(0), Instant(0)
+_length: Final = Struct("<I").pack
 _SLACK: Final = 2 * SECTOR  # what a send takes besides its content: clear part, seal, frame's head, padding
 
 
@@ -49,6 +52,7 @@ class _Draft(Cell):
     segment: Segment
     start: int
     first: Lsn
+    count: int  # of records
     parts: list[bytes]
     stamp: Instant
     wall: WallMs
@@ -136,27 +140,33 @@ class Journal(Archive):
             self._index.add(record.lane, header, fill + 4, size - 4)
         return lsn
 
-    def append_plain(self, records: Sequence[Sent]) -> None:
-        """As `append` of each: messages of one lane with nothing but a body, for which `holds_all`. So no segment is
-        left on the way: whoever is told of that has to find a state with all records before it."""
-        epoch, stamp, index = self.epoch, self.stamp, self._index
-        entries: list[Any] = []  # for the index, flat
-        for record in records:
-            lsn = self.next_lsn
-            fill, size = self._put(record, is_plain=True)
-            entries += (record.seq, lsn, epoch, lsn, 0, record.size, stamp, stamp, 0, 0, 0, False, fill + 4, size - 4)
-        assert self._index is index, "the owner has to ask holds_all first"
-        index.add_plain(records[0].lane, entries)
+    def append_plain(self, sent: SentAll) -> None:
+        """As `append` of each; `holds_all` has to be asked before. So no segment is left on the way: whoever is told of
+        that has to find a state with all records before it."""
+        assert self._cipher is not None, "the owner has to ask holds_all first"
+        first = self.next_lsn
+        clears, sealed = encode_all(sent, self.epoch, first, cipher=self._cipher)
+        offsets: list[int] = []
+        lengths: list[int] = []
+        fill, limit = self._fill, self._limit
+        for clear, hidden in zip(clears, sealed, strict=True):
+            length = len(clear) + len(hidden)
+            if fill + 4 + length > limit:
+                self._fill, self.next_lsn = fill, Lsn(first + len(offsets))
+                self._close_frame()
+                self._open_frame(4 + length)
+                fill, limit = self._fill, self._limit
+            self._parts += (_length(length), clear, hidden)
+            offsets.append(fill + 4)
+            lengths.append(length)
+            fill += 4 + length
+        self._fill, self.next_lsn = fill, Lsn(first + len(offsets))
+        self._index.add_plain(sent, (self.epoch, first, self.stamp), offsets, lengths)
 
-    def _put(self, record: Record, *, is_plain: bool = False) -> tuple[int, int]:
+    def _put(self, record: Record) -> tuple[int, int]:
         """Into the open frame; answers where in the segment the record's bytes begin, and how many they are."""
         lsn, cipher = self.next_lsn, self._cipher
-        if cipher is None:
-            data = b""
-        elif is_plain and type(record) is Sent:
-            data = encode_plain(record, self.epoch, lsn, cipher=cipher)
-        else:
-            data = encode(record, self.epoch, lsn, cipher=cipher)
+        data = encode(record, self.epoch, lsn, cipher=cipher) if cipher is not None else b""
         if not data or self._fill + len(data) > self._limit:
             data = self._place_elsewhere(record, data)
         fill, size = self._fill, len(data)
@@ -172,10 +182,14 @@ class Journal(Archive):
             self._turn()
             assert self._cipher is not None
             data = encode(record, self.epoch, self.next_lsn, cipher=self._cipher)
-        self._fill = self._start + HEAD_BYTES
-        self._limit = min(self._segment_bytes, max(self._start + FRAME_BYTES_MAX, self._fill + len(data)))
-        assert self._fill + len(data) <= self._limit, "the owner has to ask has_room first"
+        self._open_frame(len(data))
         return data
+
+    def _open_frame(self, size: int) -> None:
+        """In the active segment, for a first record of so many bytes."""
+        self._fill = self._start + HEAD_BYTES
+        self._limit = min(self._segment_bytes, max(self._start + FRAME_BYTES_MAX, self._fill + size))
+        assert self._fill + size <= self._limit, "the owner has to ask has_room or holds_all first"
 
     def _close_frame(self) -> None:
         if self._parts and self._active is not None:
@@ -187,7 +201,7 @@ class Journal(Archive):
 
     def _draft(self, first: Lsn, parts: list[bytes]) -> _Draft:
         assert self._active is not None
-        return _Draft(self._active, self._start, first, parts, self.stamp, self._wall)
+        return _Draft(self._active, self._start, first, self.next_lsn - first, parts, self.stamp, self._wall)
 
     def _turn(self) -> None:
         """Leaves the active segment for the spare one."""
@@ -267,19 +281,19 @@ class Journal(Archive):
                 b"".join(draft.parts),
                 previous=self._crc,
                 epoch=self.epoch,
-                count=len(draft.parts),
+                count=draft.count,
                 first=draft.first,
                 time=draft.stamp,
                 wall=draft.wall,
                 durable=self.committed,
             )
             frames.append(frame)
-            if draft.parts:  # an empty frame is no link of the chain
+            if draft.count:  # an empty frame is no link of the chain
                 self._crc = crc
-                segment.last = Lsn(draft.first + len(draft.parts) - 1)
+                segment.last = Lsn(draft.first + draft.count - 1)
             segment.used = draft.start + len(frame)
         last = drafts[-1]
-        self.ends.append((segment.stem, segment.used, Lsn(last.first + len(last.parts) - 1), self._crc))
+        self.ends.append((segment.stem, segment.used, Lsn(last.first + last.count - 1), self._crc))
         return [*operations, Write(path, start, b"".join(frames)), Sync(path)]
 
     def _put_into_use(self, segment: Segment, number: int) -> list[FileOp]:

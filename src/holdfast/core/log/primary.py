@@ -174,11 +174,14 @@ class Primary:
     def _send_all(self, commands: Sequence[Command]) -> list[Outcome | Need] | None:
         """A batch of plain messages; None: it is none, or needs another segment, and nothing was done."""
         decided = self.shard.decide_sends(commands, self.journal.committed)
-        if decided is None or not self.journal.holds_all([len(each.content) for each in decided[0]]):
+        if decided is None:
             return None
-        self.journal.append_plain(decided[0])
-        self.shard.apply_plain(decided[0])
-        return [*decided[1]]
+        sent, outcomes = decided
+        if not self.journal.holds_all([len(content) for content in sent.contents]):
+            return None
+        self.journal.append_plain(sent)
+        self.shard.apply_plain(sent)
+        return [*outcomes]
 
     def _write(self, records: tuple[Record, ...]) -> None:
         journal, shard = self.journal, self.shard

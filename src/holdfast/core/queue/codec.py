@@ -54,6 +54,10 @@ class Cipher(Protocol):
 
     def seal(self, epoch: int, lsn: int, content: bytes, clear: bytes) -> bytes: ...
 
+    def seal_all(self, epoch: int, first: int, contents: list[bytes], clears: list[bytes]) -> list[bytes]:
+        """As `seal` of each, of records that follow each other."""
+        ...
+
     def open(self, epoch: int, lsn: int, sealed: bytes, clear: bytes) -> bytes:
         """Raises ValueError when the bytes are not what was sealed."""
         ...
@@ -96,8 +100,9 @@ _ended: Final = msgspec.msgpack.Decoder(tuple[str, str]).decode
 def encode(record: Record, epoch: Epoch, lsn: Lsn, *, cipher: Cipher) -> bytes:
     """The record's bytes, length first. O(size of the content)."""
     if type(record) is Sent and _is_plain(record):
-        return encode_plain(record, epoch, lsn, cipher=cipher)
-    clear = _ENCODERS[type(record)](record)
+        clear = _PLAIN.pack(PLAIN, record.lane, record.seq, record.size, record.wall)
+    else:
+        clear = _ENCODERS[type(record)](record)
     if type(record) is Deleted:
         pass  # nothing follows, as with most others; but these are many
     elif type(record) is Received or type(record) is Changed or type(record) is Purged:
@@ -105,13 +110,6 @@ def encode(record: Record, epoch: Epoch, lsn: Lsn, *, cipher: Cipher) -> bytes:
     elif type(record) is Sent or type(record) is Arrived or type(record) is Moved:
         clear += cipher.seal(epoch, lsn, record.content, clear)
     return _LENGTH.pack(len(clear)) + clear
-
-
-def encode_plain(record: Sent, epoch: Epoch, lsn: Lsn, *, cipher: Cipher) -> bytes:
-    """The same of a message with nothing but a body."""
-    clear = _PLAIN.pack(PLAIN, record.lane, record.seq, record.size, record.wall)
-    sealed = cipher.seal(epoch, lsn, record.content, clear)
-    return _LENGTH.pack(_PLAIN_BYTES + len(sealed)) + clear + sealed
 
 
 def _is_plain(record: Sent) -> bool:

@@ -4,8 +4,9 @@ from typing import Final
 
 import msgspec
 
+from holdfast.core.queue.dedup import NO_GROUP
 from holdfast.core.queue.record import NO_DIGEST, Arrived, Message, Moved, Sent
-from holdfast.core.types import Cause, Epoch, Header, Instant, Lsn
+from holdfast.core.types import Cause, Epoch, Header, Instant, Lsn, Seq
 
 _NO_DEADLINE: Final = Instant(0)
 
@@ -56,3 +57,8 @@ def header_of(message: Message, epoch: Epoch, lsn: Lsn, now: Instant) -> Header:
         )
     assert type(message) is Moved
     return msgspec.structs.replace(message.header, at=lsn)
+
+
+def plain_header(seq: Seq, lsn: Lsn, epoch: Epoch, size: int, now: Instant) -> Header:
+    """As `header_of` a Sent with nothing but a body."""
+    return Header(seq, lsn, epoch, lsn, NO_GROUP, size, now, now, _NO_DEADLINE, 0, 0, False)

@@ -21,7 +21,7 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from holdfast.core.errors import HoldfastError, ReceiptHandleIsInvalid
-from holdfast.core.queue.command import Delivered
+from holdfast.core.queue.command import Accepted, Delivered
 from holdfast.core.types import Epoch, LaneId, Lsn, Receipt, ShardId
 
 _VERSION: Final = 2
@@ -144,6 +144,25 @@ def _read(handles: Sequence[str], key: ReceiptKey) -> list[Receipt] | None:
 
 def message_id(shard: ShardId, epoch: Epoch, lsn: Lsn) -> str:
     return _id_start(shard, epoch, lsn >> _LOW_BITS) + (lsn & _LOW_MASK).to_bytes(6).hex()
+
+
+def message_ids(shard: ShardId, outcomes: Sequence[object]) -> list[str] | None:
+    """As `message_id` of each of a batch. None: one of them is no new message of this shard, or they have no common
+    start."""
+    epoch, high = -1, -1
+    lows: list[Any] = []
+    for outcome in outcomes:
+        if type(outcome) is not Accepted or outcome.shard:
+            return None
+        lsn: int = outcome.lsn
+        if not lows:
+            epoch, high = outcome.epoch, lsn >> _LOW_BITS
+        elif outcome.epoch != epoch or lsn >> _LOW_BITS != high:
+            return None
+        lows.append(lsn & _LOW_MASK)
+    start = _id_start(shard, Epoch(epoch), high)
+    digits = _pack(f">{len(lows)}Q", *lows).hex()
+    return [start + digits[at : at + 12] for at in range(4, len(digits), 16)]
 
 
 @lru_cache(256)

@@ -6,7 +6,7 @@
 The live path, recovery and secondaries run the same code, so equal logs give equal states.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from heapq import heapify, heappop, heappush
 from typing import Any
 
@@ -15,11 +15,12 @@ from holdfast.core.queue import record as r
 from holdfast.core.queue.dedup import Dedup
 from holdfast.core.queue.descent import Descent, Parent
 from holdfast.core.queue.handout import add_all, hold_next, remove_all
-from holdfast.core.queue.headers import header_of
+from holdfast.core.queue.headers import header_of, plain_header
 from holdfast.core.queue.heirs import apply_inherited
 from holdfast.core.queue.lane import Lane
 from holdfast.core.queue.lease import Attempt
 from holdfast.core.queue.outbox import Inbox, Outbox, entry_of
+from holdfast.core.queue.plain import SentAll
 from holdfast.core.queue.record import NO_DIGEST
 from holdfast.core.queue.requests import Requests
 from holdfast.core.queue.task import Task, owner_of
@@ -33,6 +34,7 @@ from holdfast.core.types import (
     LaneConfig,
     LaneId,
     Lsn,
+    Seq,
     ShardId,
     WallMs,
     pack_address,
@@ -158,17 +160,19 @@ class Replicated:
             self.requests.note_accepted(record.request, now, epoch=self.epoch, lsn=self.lsn, seq=record.seq)
         self._added(lane, header)
 
-    def apply_plain(self, records: Sequence[r.Sent]) -> None:
-        """As `apply` of each: messages for one lane that have nothing but a body (send.decide_sends)."""
-        lane, epoch, now, lsn = self.lanes[records[0].lane], self.epoch, self.now, self.lsn
-        self.lsn = Lsn(lsn + len(records))
-        kept = lane.backlog.keeps(records[0].seq, Lsn(lsn + 1), self.lsn)  # of a deep lane none
-        headers: list[Header] = []
-        for record in records[:kept]:
-            lsn = Lsn(lsn + 1)
-            headers.append(header_of(record, epoch, lsn, now))
-        last = headers[-1] if kept >= len(records) else header_of(records[-1], epoch, self.lsn, now)
-        add_all(lane, headers, last, count=len(records), size=sum([record.size for record in records]))
+    def apply_plain(self, sent: SentAll) -> None:
+        """As `apply` of each."""
+        lane, epoch, now, before, sizes = self.lanes[sent.lane], self.epoch, self.now, self.lsn, sent.sizes
+        count = len(sizes)
+        self.lsn = Lsn(before + count)
+        kept = lane.backlog.keeps(sent.first, Lsn(before + 1), self.lsn)  # of a deep lane none
+        headers = [
+            plain_header(Seq(sent.first + at), Lsn(before + 1 + at), epoch, sizes[at], now)
+            for at in range(min(kept, count))
+        ]
+        last_seq = Seq(sent.first + count - 1)
+        last = headers[-1] if kept >= count else plain_header(last_seq, self.lsn, epoch, sizes[-1], now)
+        add_all(lane, headers, last, count=count, size=sum(sizes))
         self._added(lane, last)
 
     def _apply_arrived(self, record: r.Arrived) -> None:

@@ -5,12 +5,13 @@ from collections.abc import Sequence
 from holdfast.core.errors import HoldfastError, InvalidParameterValue, MissingParameter, OverLimit
 from holdfast.core.limits import SECOND
 from holdfast.core.queue.command import Accepted, Answer, Command, Send
-from holdfast.core.queue.dedup import NO_GROUP, content_id, digest_of, group_of
+from holdfast.core.queue.dedup import content_id, digest_of, group_of
 from holdfast.core.queue.departures import Departures
 from holdfast.core.queue.headers import header_of
 from holdfast.core.queue.lane import Lane
 from holdfast.core.queue.moment import Moment
 from holdfast.core.queue.outbox import dead_letter_target
+from holdfast.core.queue.plain import SentAll
 from holdfast.core.queue.record import NO_DIGEST, Record, Sent
 from holdfast.core.queue.wheel import on_grid
 from holdfast.core.types import Address, Cause, Group, Lsn, Seq
@@ -65,14 +66,15 @@ def decide_send(
 
 def decide_sends(
     lane: Lane, commands: Sequence[Command], moment: Moment
-) -> tuple[tuple[Sent, ...], list[Answer | HoldfastError]] | None:
+) -> tuple[SentAll, list[Answer | HoldfastError]] | None:
     """A batch at once, if its messages have nothing but a body and the lane asks for nothing else, as nearly all do:
     what `decide_send` of each in turn would say. None: there is more to decide."""
     if not _is_simple(lane):
         return None
-    own, epoch, lsn, wall, seq = lane.lane, moment.epoch, moment.lsn, moment.wall, lane.last_seq
+    own, epoch, lsn, seq = lane.lane, moment.epoch, moment.lsn, lane.last_seq
     size_max = lane.config.message_bytes_max
-    records: list[Sent] = []
+    sizes: list[int] = []
+    contents: list[bytes] = []
     outcomes: list[Answer | HoldfastError] = []
     for command in commands:
         if type(command) is not Send or command.lane != own or command.size > size_max:
@@ -82,10 +84,11 @@ def decide_sends(
         if command.delay_s is not None or command.time_to_live_s is not None:
             return None
         seq = Seq(seq + 1)
-        records.append(Sent(own, seq, NO_GROUP, command.size, 0, 0, wall, NO_DIGEST, False, command.content))
+        sizes.append(command.size)
+        contents.append(command.content)
         outcomes.append(Accepted(epoch, lsn, seq))
         lsn = Lsn(lsn + 1)
-    return tuple(records), outcomes
+    return SentAll(own, Seq(lane.last_seq + 1), moment.wall, sizes, contents), outcomes
 
 
 def _is_simple(lane: Lane) -> bool:

@@ -17,6 +17,7 @@ from holdfast.core.queue.handle import decide_change, decide_delete, decide_dele
 from holdfast.core.queue.lane import Lane
 from holdfast.core.queue.moment import Moment
 from holdfast.core.queue.peek import Looks
+from holdfast.core.queue.plain import SentAll
 from holdfast.core.queue.receive import decide_receive, delivery_again
 from holdfast.core.queue.redrive import (
     decide_arrive,
@@ -130,7 +131,7 @@ class Shard(Replicated):
 
     def decide_sends(
         self, commands: Sequence[c.Command], committed: Lsn
-    ) -> tuple[tuple[r.Sent, ...], list[c.Answer | HoldfastError]] | None:
+    ) -> tuple[SentAll, list[c.Answer | HoldfastError]] | None:
         """A whole batch, to be applied by `apply_plain`; None: its commands have to be decided one by one."""
         lane = self.lanes.get(getattr(commands[0], "lane", LaneId(0)))
         return decide_sends(lane, commands, self._now(committed)) if lane is not None else None
