@@ -14,11 +14,13 @@ import shutil
 import signal
 import sys
 import tempfile
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 
 from bench.contender import Contender, Place
 from bench.holdfast_server import HOLDFAST, HOLDFAST_OPEN
+from bench.memory import filled
 from bench.page import page
 from bench.peers.servers import PEERS
 from bench.processes import cores, pinned
@@ -44,8 +46,9 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))  # as Ctrl-C does: no server is left behind
     try:
         results = new_results(folder, scope, note=options.note)
-        with pinned(generator):
-            keep = partial(save, results, file)
+        keep = partial(save, results, file)
+        with filled(folder) if scope.fills_memory else nullcontext(0) as filled_bytes, pinned(generator):
+            results.settings["memory filled before"] = f"{filled_bytes / 2**30:.0f} GiB"
             measure_all(contenders, Place(folder, server), results=results, scope=scope, keep=keep)
     finally:
         shutil.rmtree(folder, ignore_errors=True)

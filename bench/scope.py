@@ -20,6 +20,7 @@ class Scope:
     warm: float = 1.0  # the part that a contender gets of the warm-up it asks for
     modes: tuple[str, ...] = (*MODES, "send" + FIFO, "cycle" + FIFO)
     has_experiments: bool = True
+    fills_memory: bool = True  # first: a minute where memory comes slowly
 
     def changed(self, *, only: str | None = None, **values: float) -> "Scope":
         scope = replace(self, **values)  # type: ignore[arg-type]
@@ -33,4 +34,4 @@ class Scope:
 
 
 STANDARD = Scope(5, 1.0, 50_000, 1_000_000, 100_000, 100_000, 10_000, latency_s=10.0)
-QUICK = Scope(1, 0.5, 10_000, 100_000, 1_000, 1_000, 1_000, latency_s=2.0, warm=0.2, modes=MODES)
+QUICK = Scope(1, 0.5, 10_000, 100_000, 1_000, 1_000, 1_000, latency_s=2.0, warm=0.2, modes=MODES, fills_memory=False)

@@ -60,7 +60,7 @@ def test_making_a_large_file_rests_between_its_steps(tmp_path: Path) -> None:
     sizes: list[int] = []
     disk = Disk(tmp_path / "shard", rest=lambda: sizes.append((tmp_path / "shard/segments/a").stat().st_size))
     disk.execute(Create("segments/a", 3 * ZEROS_BYTES))
-    assert sizes == [2 * ZEROS_BYTES, 3 * ZEROS_BYTES]
+    assert sizes == [ZEROS_BYTES, 2 * ZEROS_BYTES, 3 * ZEROS_BYTES]
     disk.close()
 
 

@@ -31,7 +31,9 @@ from holdfast.runtime.failpoint import failpoint
 
 FOLDERS: Final = ("segments", "index", "snapshots", "quarantine", "keys")
 OPEN_MAX: Final = 8  # descriptors kept; each also keeps the space of a file that was removed
-ZEROS_BYTES: Final = 1_048_576  # written at once when a file is filled with zeros
+# Written at once when a file is filled with zeros. Where memory has to be got first, as on a virtual machine that gave
+# it back, a megabyte takes the kernel 3 ms, and who shares the processor waits so long.
+ZEROS_BYTES: Final = 65_536
 SYNC_EVERY: Final = 1_048_576  # a large file is synced in steps: the log's own syncs do not queue behind all of it
 
 Result = TypeVar("Result")
@@ -138,8 +140,8 @@ class Disk:
             _write_all(descriptor, zeros if left >= len(zeros) else zeros[:left], offset)
             if offset and offset % SYNC_EVERY == 0:
                 _fdatasync(descriptor)
-                if self._rest is not None:
-                    self._rest()
+            if self._rest is not None:
+                self._rest()
         failpoint("file created")
 
     def _write(self, operation: Write) -> None:

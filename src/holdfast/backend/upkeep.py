@@ -36,7 +36,7 @@ from holdfast.runtime.logs import log
 
 LOOK_EVERY_S = 1.0
 RETRY_AFTER_S = 5.0  # a full disk is tried again
-REST_S = 0.02  # between two megabytes of zeros, while there is time: a spare takes more than a second
+REST_S = 0.00125  # between two pieces of zeros, while there is time: a spare takes more than a second
 COMPACT_PAUSE_S = 0.01  # between two steps, so that clients hardly notice
 SNAPSHOT_SEGMENTS = 4  # sealed segments since the last snapshot that make replaying them worth its work,
 SNAPSHOT_RECORDS = 300_000  # or so many records in them: that takes seconds
