@@ -140,7 +140,7 @@ def test_the_oldest_letters_leave_first() -> None:
     cache = LetterCache(bytes_max=3 * (100 + LETTER_BYTES))
     for at in range(1, 6):
         cache.put(Lsn(at), Letter(bytes(100), WallMs(at)))
-    assert [at for at in range(1, 6) if cache.get(Lsn(at))] == [3, 4, 5]
+    assert [letter and letter.wall for letter in cache.get_all(range(1, 6))] == [None, None, 3, 4, 5]
 
 
 def at(offset: int, length: int, path: str = "segments/a") -> Location:

@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -112,6 +112,8 @@ class Lead:
             outcomes = self.primary.submit_all(commands, call, self._own, self._wall)
         except Exception as problem:  # noqa: BLE001 - as in `submit`
             self._fail(problem)
+        if type(commands[0]) is not Send:
+            return
         put, wall = self._cache.put, self.primary.shard.wall
         for command, outcome in zip(commands, outcomes, strict=False):
             if type(command) is Send and type(outcome) is Accepted and outcome.lsn >= first:  # not a repeated one
@@ -191,8 +193,8 @@ class Lead:
             self._idle.set()
 
     def _deliver(self, call: Receiver, delivery: Delivery | PeekReply) -> None:
-        cache = self._cache
-        letters = [cache.get(each.header.at) for each in delivery.messages]
+        messages: Sequence[Any] = delivery.messages
+        letters = self._cache.get_all([each.header.at for each in messages])
         if None not in letters:
             call.answered(delivery, letters)  # type: ignore[arg-type]  # mypy does not see that none is None
             return

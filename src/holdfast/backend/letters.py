@@ -64,8 +64,10 @@ class LetterCache:
             oldest = self._letters.pop(self._order.popleft())
             self._bytes -= len(oldest.content) + LETTER_BYTES
 
-    def get(self, at: Lsn) -> Letter | None:
-        return self._letters.get(at)
+    def get_all(self, places: Iterable[Any]) -> list[Letter | None]:
+        """Of these log positions. They are not declared as numbers: compiled code would make new objects of them."""
+        letters: dict[Any, Letter] = self._letters
+        return [letters.get(at) for at in places]
 
 
 class Reader:
@@ -103,7 +105,7 @@ class Reader:
 
     def letters(self, wanted: Wanted, on_done: Callable[[list[Letter | None]], None]) -> None:
         """None: that message is damaged."""
-        cached = [self.cache.get(at) for _, at in wanted]
+        cached = self.cache.get_all([at for _, at in wanted])
         if None not in cached:
             on_done(cached)
             return
@@ -114,7 +116,34 @@ class Reader:
             on_done([letter if letter is not None else next(found) for letter in cached])
 
         done = merge if len(missing) < len(cached) else on_done
+        together = self._read_run(missing)
+        if together is not None:
+            done(together)
+            return
         self._locate(missing, [], lambda located: self._read(missing, located, _decode_letter, done))
+
+    def _read_run(self, wanted: Wanted) -> list[Letter | None] | None:
+        """Neighbours that the page cache has, as the messages of a receive from a deep queue mostly are. None: there is
+        more to it, or one of them is damaged."""
+        lane = wanted[0][0]
+        ats: list[Any] = [at for owner, at in wanted if owner == lane]
+        run = self._journal.locate_run(lane, ats, self._indexes) if len(ats) == len(wanted) else None
+        if run is None:
+            return None
+        starts, lengths = run.offsets, run.lengths
+        first = starts[0]
+        size = starts[-1] + lengths[-1] - first
+        if size > SPAN_BYTES or size - sum(lengths) > GAP_BYTES * len(ats):
+            return None
+        data = self._at_once.read_now(run.path, first, size)
+        if data is None:
+            return None
+        places = zip([start - first for start in starts], lengths, ats, strict=True)
+        try:
+            opened = open_sent(data, places, run.epoch, cipher=self.cipher(run.stem))
+        except (ValueError, IndexError, CorruptLog):
+            return None
+        return [Letter(content, wall) for content, wall in opened] if opened is not None else None
 
     def messages(self, wanted: Wanted, on_done: Callable[[list[Message | None]], None]) -> None:
         """Whole records, read from the log. None: that one is damaged."""
@@ -273,9 +302,9 @@ def _decode_whole(data: bytes, place: Location, at: Lsn, cipher: Cipher) -> Mess
 
 
 def _decode_letter(data: bytes, place: Location, at: Lsn, cipher: Cipher) -> Letter:
-    opened = open_sent(data, place.epoch, at, cipher=cipher)
+    opened = open_sent(data, [(0, len(data), at)], place.epoch, cipher=cipher)
     if opened is not None:
-        return Letter(opened[0], opened[1])
+        return Letter(*opened[0])
     message = decode_message(data, place.epoch, at, cipher=cipher)
     if isinstance(message, Sent):
         return Letter(message.content, message.wall)

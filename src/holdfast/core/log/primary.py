@@ -22,6 +22,7 @@ from holdfast.core.log.files import FileOp
 from holdfast.core.log.journal import Journal
 from holdfast.core.log.room import check_room
 from holdfast.core.queue.command import (
+    DONE,
     EMPTY_DELIVERY,
     NOTHING_VISIBLE,
     Answer,
@@ -110,7 +111,10 @@ class Primary:
         self._open(own, wall)
         outcomes: list[Outcome] = []
         waiting: list[tuple[int, Need]] = []
-        for outcome in self._execute_all(commands):
+        executed = self._execute_all(commands)
+        if executed and executed[0] is DONE and executed.count(DONE) == len(executed):
+            outcomes, executed = executed, []  # type: ignore[assignment]  # no Need is among them
+        for outcome in executed:
             if type(outcome) is Need:
                 waiting.append((len(outcomes), outcome))
                 outcomes.append(EMPTY_DELIVERY)
@@ -167,6 +171,8 @@ class Primary:
         if commands and type(commands[0]) is Delete and not self.journal.is_exhausted():
             records, decided = self.shard.decide_deletes(commands)
             self._write(records)
+            if decided.count(DONE) == len(decided):  # as nearly always
+                return [*decided]  # type: ignore[list-item]  # mypy does not see that none is None
         return [
             self._execute(each) if outcome is None else outcome for each, outcome in zip(commands, decided, strict=True)
         ]
