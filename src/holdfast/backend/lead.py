@@ -16,7 +16,7 @@ from typing import Any, Final
 import msgspec
 
 from holdfast.backend.disk import Disk
-from holdfast.backend.letters import Reader, places
+from holdfast.backend.letters import Reader
 from holdfast.backend.reasons import Reasons
 from holdfast.backend.writer import Writer
 from holdfast.core.log.archive import Found
@@ -193,13 +193,14 @@ class Lead:
             self._idle.set()
 
     def _deliver(self, call: Receiver, delivery: Delivery | PeekReply) -> None:
-        messages: Sequence[Any] = delivery.messages
-        letters = self._cache.get_all([each.header.at for each in messages])
+        messages: list[Any] = list(delivery.messages)
+        ats = [each.header.at for each in messages]
+        letters = self._cache.get_all(ats)
         if None not in letters:
             call.answered(delivery, letters)  # type: ignore[arg-type]  # mypy does not see that none is None
             return
-        wanted = places(call.lane, (each.header for each in delivery.messages))
-        self.reader.letters(wanted, lambda found: _answer(call, delivery, found))
+        lane = call.lane
+        self.reader.letters([(lane, at) for at in ats], partial(_answer, call, delivery))
 
     def _loaded(self, need: Need, found: Found) -> None:
         self.primary.loaded(need, found.headers, found.upto, self._time.now(), clock.wall_ms())

@@ -10,6 +10,7 @@ others of the queue, and all other queues, go on.
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor, Future
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,7 +25,7 @@ from holdfast.core.log.segment_files import load_index
 from holdfast.core.queue.codec import Cipher, decode_message, open_sent
 from holdfast.core.queue.command import Need
 from holdfast.core.queue.record import NO_DIGEST, Message, Sent
-from holdfast.core.types import Header, LaneId, Lsn, WallMs
+from holdfast.core.types import LaneId, Lsn, WallMs
 from holdfast.runtime.crypto import KeyFileError, MasterKey
 from holdfast.runtime.letter import Letter
 from holdfast.runtime.logs import log
@@ -106,21 +107,16 @@ class Reader:
     def letters(self, wanted: Wanted, on_done: Callable[[list[Letter | None]], None]) -> None:
         """None: that message is damaged."""
         cached = self.cache.get_all([at for _, at in wanted])
-        if None not in cached:
-            on_done(cached)
-            return
         missing = [place for place, letter in zip(wanted, cached, strict=True) if letter is None]
-
-        def merge(letters: list[Letter | None]) -> None:
-            found = iter(letters)
-            on_done([letter if letter is not None else next(found) for letter in cached])
-
-        done = merge if len(missing) < len(cached) else on_done
-        together = self._read_run(missing)
+        done = on_done if len(missing) == len(cached) else partial(_merge, cached, on_done)
+        together = self._read_run(missing) if missing else []
         if together is not None:
             done(together)
-            return
-        self._locate(missing, [], lambda located: self._read(missing, located, _decode_letter, done))
+        else:
+            self._read_each(missing, done)
+
+    def _read_each(self, wanted: Wanted, on_done: Callable[[list[Letter | None]], None]) -> None:
+        self._locate(wanted, [], lambda located: self._read(wanted, located, _decode_letter, on_done))
 
     def _read_run(self, wanted: Wanted) -> list[Letter | None] | None:
         """Neighbours that the page cache has, as the messages of a receive from a deep queue mostly are. None: there is
@@ -270,6 +266,13 @@ class Reader:
             on_done(future.result())
 
 
+def _merge(
+    cached: list[Letter | None], on_done: Callable[[list[Letter | None]], None], letters: list[Letter | None]
+) -> None:
+    found = iter(letters)
+    on_done([letter if letter is not None else next(found) for letter in cached])
+
+
 def spanned(located: Iterable[Location]) -> list[Span]:
     """The reads that fetch these, in order: one for neighbours, which is what messages of a busy queue are."""
     groups: list[list[Location]] = []
@@ -291,10 +294,6 @@ def _is_next(within: list[Location], place: Location) -> bool:
 def _around(within: list[Location]) -> Read:
     first, last = within[0], within[-1]
     return Read(first.path, first.offset, last.offset + last.length - first.offset)
-
-
-def places(lane: LaneId, headers: Iterable[Header]) -> Wanted:
-    return [(lane, header.at) for header in headers]
 
 
 def _decode_whole(data: bytes, place: Location, at: Lsn, cipher: Cipher) -> Message:

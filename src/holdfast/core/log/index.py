@@ -9,6 +9,7 @@ per message, neither while the segment grows nor when the index comes from its f
 import struct
 from bisect import bisect_left
 from collections.abc import Iterator
+from itertools import repeat
 from typing import Any, Final
 
 from holdfast.core.limits import INDEX_CHUNK, RECEIVE_COUNT_MAX, SECOND
@@ -164,6 +165,7 @@ def _collect_block(fields: tuple[Any, ...], need: Need, found: list[Header]) -> 
     # Equal numbers share one object: less memory when the messages are leased.
     share: Any = {}.setdefault
     is_delayed = visibles != times
+    length = repeat(sizes[0]) if sizes.count(sizes[0]) == len(sizes) else map(share, sizes, sizes)
     times = tuple(map(share, times, times))
     found.extend(
         map(
@@ -173,7 +175,7 @@ def _collect_block(fields: tuple[Any, ...], need: Need, found: list[Header]) -> 
             fields[2::_FIELDS],
             lsns,
             fields[4::_FIELDS],
-            map(share, sizes, sizes),
+            length,
             times,
             visibles if is_delayed else times,
             fields[8::_FIELDS],

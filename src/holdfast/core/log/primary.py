@@ -167,15 +167,14 @@ class Primary:
         accepted = self._send_all(commands) if commands and type(commands[0]) is Send else None
         if accepted is not None:
             return accepted
-        decided: list[Outcome | None] = [None for _ in commands]
+        decided: list[Outcome | None] = []
         if commands and type(commands[0]) is Delete and not self.journal.is_exhausted():
             records, decided = self.shard.decide_deletes(commands)
             self._write(records)
             if decided.count(DONE) == len(decided):  # as nearly always
                 return [*decided]  # type: ignore[list-item]  # mypy does not see that none is None
-        return [
-            self._execute(each) if outcome is None else outcome for each, outcome in zip(commands, decided, strict=True)
-        ]
+        rest = zip(commands, decided or [None] * len(commands), strict=True)
+        return [self._execute(each) if outcome is None else outcome for each, outcome in rest]
 
     def _send_all(self, commands: Sequence[Command]) -> list[Outcome | Need] | None:
         """A batch of plain messages; None: it is none, or needs another segment, and nothing was done."""

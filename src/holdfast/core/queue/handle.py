@@ -50,19 +50,22 @@ def decide_deletes(
         if type(command) is not _delete or command.lane != own:
             outcomes.append(None)
             continue
-        receipt = command.receipt
-        seq: Any = receipt.seq
+        receipt: Any = command.receipt
+        seq = receipt.seq
         lease = leases.get(seq)
         if lease is None:
             outcomes.append(None)
             continue
-        if is_fifo or receipt.lsn != lease.lsn or receipt.epoch != lease.epoch:
+        lsn: int = receipt.lsn
+        epoch: int = receipt.epoch
+        if is_fifo or lsn != lease.lsn or epoch != lease.epoch:
             refusal = _refusal(lane, receipt, lease) if seq not in seqs else None  # what is deleted already is fine
             if refusal is not None:
                 outcomes.append(refusal)
                 continue
-        is_ascending = is_ascending and receipt.seq > last
-        last = receipt.seq
+        number: int = seq
+        is_ascending = is_ascending and number > last
+        last = number
         seqs.append(seq)
         outcomes.append(_done)
     if not is_ascending:
