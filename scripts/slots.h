@@ -60,6 +60,13 @@ static void hf_remember(HFPlace *here, HFPlace *row, PyTypeObject *type, PyObjec
     }
 }
 
+/* What another place has remembered, for one that has met no type yet, or this type before it was changed. */
+static inline void hf_learn(HFPlace *here, HFPlace *row) {
+    if (here->type == NULL || here->type == row->type) {
+        hf_put(here, row->type, row->name, row->offset, row->found);
+    }
+}
+
 /* What the type itself has by this name, if that may be remembered. Borrowed. */
 static PyObject *hf_found(PyTypeObject *type, PyObject *name) {
     if (type->tp_getattro != PyObject_GenericGetAttr || !PyUnicode_CheckExact(name)) {
@@ -84,6 +91,7 @@ static PyObject *hf_getattr_elsewhere(HFPlace *here, PyObject *object, PyObject 
     PyTypeObject *type = Py_TYPE(object);
     HFPlace *row = hf_in_table(hf_fields, type, name);
     if (hf_is_at(row, type, name)) {
+        hf_learn(here, row);
         return hf_read(row, object);
     }
     PyObject *found = hf_found(type, name);
@@ -118,6 +126,7 @@ static PyObject *hf_call_elsewhere(
     PyTypeObject *type = Py_TYPE(arguments[0]);
     HFPlace *row = hf_in_table(hf_methods, type, name);
     if (hf_is_at(row, type, name)) {
+        hf_learn(here, row);
         return hf_call_found(row, arguments, count, keywords);
     }
     if (type->tp_dictoffset == 0 && !PyType_HasFeature(type, Py_TPFLAGS_MANAGED_DICT)) {

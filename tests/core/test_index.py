@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from holdfast.core.limits import RECEIVE_COUNT_MAX
 from holdfast.core.log.index import SegmentIndex
 from holdfast.core.log.index_file import (
     DIGEST_BYTES,
@@ -62,6 +63,28 @@ def test_every_message_is_found_where_it_is_and_nowhere_else(positions: list[int
         for at in (*positions, *reversed(positions)):
             assert each.find(LANE, Lsn(at)) == (at * 1000, at)
         assert each.find(LaneId(99), Lsn(1)) is None
+
+
+RUNS = st.lists(st.tuples(st.integers(0, 40), st.integers(1, 12), st.booleans()), max_size=20)
+
+
+@given(st.lists(st.integers(1, 10**6), unique=True, min_size=1, max_size=40).map(sorted), RUNS)
+def test_those_that_stand_together_are_found_together(positions: list[int], asked: list[tuple[int, int, bool]]) -> None:
+    index = filled([(number + 1, at, 0) for number, at in enumerate(positions)])
+    for each in both(index):
+        for start, count, has_gap in asked:
+            wanted = positions[start : start + count]
+            if not wanted or (has_gap and len(wanted) < 3):
+                continue
+            if has_gap:
+                del wanted[1]
+            found = each.find_run(LANE, wanted)
+            if has_gap or len(wanted) > RECEIVE_COUNT_MAX:
+                assert found is None
+            else:
+                assert found == (tuple(at * 1000 for at in wanted), tuple(wanted))
+        assert each.find_run(LANE, [positions[-1], positions[-1] + 1]) is None
+        assert each.find_run(LaneId(99), [1]) is None
 
 
 def test_a_send_is_entered_as_its_header_would_be() -> None:

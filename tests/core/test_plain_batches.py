@@ -11,7 +11,8 @@ from holdfast.core.log.journal import Journal
 from holdfast.core.queue import command as c
 from holdfast.core.queue.plain import SentAll
 from holdfast.core.queue.record import NO_DIGEST, Sent
-from holdfast.core.types import Group, LaneConfig, LaneId, Seq, WallMs
+from holdfast.core.queue.state import dump_lane
+from holdfast.core.types import Epoch, Group, Kind, LaneConfig, LaneId, Lsn, Receipt, Seq, WallMs
 from tests.core.memory_disk import LANE as DISK_LANE
 from tests.core.memory_disk import SEGMENT, Host, MemoryDisk
 from tests.core.one_shard import SETTINGS, SMALL
@@ -135,3 +136,49 @@ def test_records_that_are_appended_together_lie_and_are_found_where_single_ones_
 def entries(journal: Journal) -> list[dict[LaneId, bytes]]:
     indexes = [segment.index for segment in journal.segments if segment.index is not None]
     return [{lane: bytes(packed) for lane, packed in index.entries.items()} for index in indexes]
+
+
+DELETES = st.lists(
+    st.tuples(
+        st.integers(1, 14),  # which message: some are not handed out, and some do not exist
+        st.sampled_from([0, 0, 0, 0, 1]),  # of another epoch
+        st.sampled_from([0, 0, 0, 0, 1]),  # of another place
+        st.sampled_from([0, 0, 0, 1]),  # of another receive
+    ),
+    min_size=1,
+    max_size=10,
+)
+
+
+@given(batches=st.lists(DELETES, min_size=1, max_size=4), kind=st.sampled_from(Kind))
+@SETTINGS
+def test_a_batch_and_single_deletes_say_and_leave_the_same(
+    batches: list[list[tuple[int, int, int, int]]], kind: Kind
+) -> None:
+    both = (Lead(LaneConfig(kind=kind)), Lead(LaneConfig(kind=kind)))
+    for lead in both:
+        for number in range(12):
+            lead.ask(send(1, **({"group": "g", "deduplication_id": f"{number}"} if kind is Kind.FIFO else {})), "send")
+        lead.sync()
+        take(lead, 9)
+    together, single = both
+    for deletes in batches:
+        leases = single.primary.shard.lanes[LANE].leases
+        commands: list[c.Command] = []
+        for seq, epoch, lsn, number in deletes:
+            held = leases.get(Seq(seq))
+            known = (held.epoch, held.lsn, held.number) if held is not None else (Epoch(1), Lsn(seq + 1), 1)
+            given_out = (Epoch(known[0] + epoch), Lsn(known[1] + lsn), known[2] + number)
+            commands.append(c.Delete(LANE, Receipt(LANE, Seq(seq), *given_out, handle=f"{seq}")))
+        together.primary.submit_all(commands, "batch", together.own, together.wall)
+        for place, each in enumerate(commands):
+            single.ask(each, place)
+        for lead in both:
+            while lead.load():
+                pass
+        ((_, outcomes),) = together.sync()
+        alone = dict(single.sync())
+        assert list(map(repr, cast(list[Any], outcomes))) == [repr(alone[place]) for place in range(len(commands))]
+        assert dump_lane(together.primary.shard.lanes[LANE], together.own) == dump_lane(
+            single.primary.shard.lanes[LANE], single.own
+        )

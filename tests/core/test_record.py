@@ -13,11 +13,9 @@ from holdfast.core.queue.codec import (
     decode_message,
     encode,
     open_sent,
-    pack_header,
-    unpack_header,
 )
 from holdfast.core.queue.dedup import BEQUEATHED_BYTES
-from holdfast.core.queue.headers import header_of
+from holdfast.core.queue.headers import header_of, pack_header, pack_headers, unpack_header
 from holdfast.core.queue.record import (
     NO_DIGEST,
     Arrived,
@@ -146,9 +144,14 @@ def test_a_message_is_read_with_and_without_its_content(message: Sent | Arrived 
 
 @given(messages)
 def test_what_a_receive_needs_of_a_message_is_what_the_whole_has(message: Sent | Arrived | Moved) -> None:
-    opened = open_sent(body_of(message), EPOCH, LSN, cipher=CIPHER)
+    data = body_of(message)
     is_plain = isinstance(message, Sent) and not message.request
-    assert opened == ((message.content, message.wall) if is_plain else None)
+    opened = (message.content, message.wall)
+    assert open_sent(data, [(0, len(data), LSN)], EPOCH, cipher=CIPHER) == ([opened] if is_plain else None)
+    places = [(2, len(data), LSN), (5 + len(data), len(data), LSN)]
+    several = open_sent(b"??" + data + b"???" + data, places, EPOCH, cipher=CIPHER)
+    assert several == ([opened, opened] if is_plain else None)
+    assert open_sent(b"", [(0, 0, LSN)], EPOCH, cipher=CIPHER) is None
 
 
 @given(messages, st.data())
@@ -190,6 +193,7 @@ def test_another_key_place_or_epoch_opens_nothing(message: Sent | Arrived | Move
 @given(headers)
 def test_a_header_is_read_as_it_was_packed(header: Header) -> None:
     assert unpack_header(b"??" + pack_header(header), 2) == header
+    assert pack_headers([header, header]) == pack_header(header) * 2
 
 
 @pytest.mark.parametrize("data", [b"", b"\0", b"\x40", b"\xff" * 40])

@@ -4,8 +4,8 @@ from typing import get_args
 
 from holdfast.core.log.index import ENTRY_BYTES
 from holdfast.core.queue import codec
-from holdfast.core.queue.codec import HEADER_BYTES
 from holdfast.core.queue.command import Command
+from holdfast.core.queue.headers import HEADER_BYTES
 from holdfast.core.queue.record import Record, Sent
 from holdfast.core.queue.shard import Shard
 from holdfast.core.types import ShardId

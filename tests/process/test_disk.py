@@ -141,23 +141,25 @@ def test_the_oldest_letters_leave_first() -> None:
     cache = LetterCache(bytes_max=3 * shelf * (100 + LETTER_BYTES))
     for at in range(1, 5 * shelf):
         cache.put(Lsn(at), Letter(bytes(100), WallMs(at)))
-    assert [at for at in range(1, 6 * shelf) if cache.get(Lsn(at))] == list(range(2 * shelf, 5 * shelf))
+    there = [at for at, letter in enumerate(cache.get_all(range(6 * shelf))) if letter is not None]
+    assert there == list(range(2 * shelf, 5 * shelf))
 
 
 def test_a_letter_that_is_larger_than_the_cache_is_there_until_the_next_ones_come() -> None:
     cache = LetterCache(bytes_max=100)
     cache.put(Lsn(7), Letter(bytes(1000), WallMs(1)))
-    assert cache.get(Lsn(7)) is not None
+    assert cache.get_all([7]) != [None]
     cache.put(Lsn(7 + 3 * SHELF_MASK), Letter(b"", WallMs(1)))
-    assert [at for at in range(100) if cache.get(Lsn(at))] == [7 + 3 * SHELF_MASK]
+    assert [at for at, letter in enumerate(cache.get_all(range(100))) if letter] == [7 + 3 * SHELF_MASK]
 
 
 def test_positions_without_a_letter_have_none() -> None:
     cache = LetterCache()
     for at in (3, 9, 100):
         cache.put(Lsn(at), Letter(bytes([at]), WallMs(at)))
-    found = [(at, cache.get(Lsn(at))) for at in range(200)]
-    assert [(at, letter.content) for at, letter in found if letter] == [(at, bytes([at])) for at in (3, 9, 100)]
+    contents = [(at, letter.content) for at, letter in enumerate(cache.get_all(range(200))) if letter]
+    assert contents == [(at, bytes([at])) for at in (3, 9, 100)]
+    assert [letter and letter.wall for letter in cache.get_all([100, 4, 3, 100, 9])] == [100, None, 3, 100, 9]
 
 
 def at(offset: int, length: int, path: str = "segments/a") -> Location:

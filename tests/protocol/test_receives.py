@@ -11,7 +11,7 @@ from holdfast.core.errors import InvalidAttributeName, InvalidParameterValue
 from holdfast.core.queue import receipt
 from holdfast.core.queue.command import Delivered
 from holdfast.core.types import Epoch, Group, Header, Instant, Kind, LaneConfig, LaneId, Lsn, Seq, ShardId, WallMs
-from holdfast.protocol import actions, decoding, messages, receives
+from holdfast.protocol import actions, content, decoding, messages, receives
 from holdfast.runtime.crypto import ReceiptKey
 from tests.compatibility.claims import proves
 
@@ -73,6 +73,25 @@ def test_an_empty_receive_has_no_messages_key() -> None:
 def test_a_message_that_moved_keeps_its_id() -> None:
     old = receipt.message_id_bytes(ShardId(3), Epoch(4), Lsn(5))
     assert received(message_id=old)["MessageId"] == receipt.message_id(ShardId(3), Epoch(4), Lsn(5))
+
+
+@pytest.mark.parametrize("wanted", [receives.PLAIN, receives.View(("All",), ("All",))])
+def test_messages_that_are_shown_together_look_as_each_alone(wanted: receives.View) -> None:
+    """With contents of both versions, and with ids of their own."""
+    origin = receives.Origin(ShardId(1), LANE, Kind.STANDARD, KEY, lambda _: "")
+    handed = []
+    for number in range(6):
+        body = msgspec.json.encode({"MessageBody": f'"{number}"' * number or "-", **(ATTRIBUTES if number % 2 else {})})
+        request = decoding.decode(b"AmazonSQS.SendMessage", body)
+        stored = messages.parcel(request, LANE, STANDARD, sender=b"me", is_plain=False).command.content
+        old = b"".join((b"\1", stored[1:6], content.body_of(stored)[0], stored[22:]))
+        header = msgspec.structs.replace(HEADER, seq=Seq(number), lsn=Lsn(number))
+        own = receipt.message_id_bytes(ShardId(3), Epoch(4), Lsn(5)) if number == 4 else b""
+        delivered = Delivered(header, number + 1, 1, WallMs(1))
+        handed.append(receives.Handed(delivered, old if number == 3 else stored, WallMs(1), own))
+    for some in (handed[:3], handed[:4], handed):
+        alone = [json.loads(receives.reply([each], origin, wanted))["Messages"][0] for each in some]
+        assert json.loads(receives.reply(some, origin, wanted)) == {"Messages": alone}
 
 
 @pytest.mark.parametrize("is_old", [True, False])

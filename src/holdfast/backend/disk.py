@@ -34,6 +34,7 @@ OPEN_MAX: Final = 8  # descriptors kept; each also keeps the space of a file tha
 # Written at once when a file is filled with zeros. Where memory has to be got first, as on a virtual machine that gave
 # it back, a megabyte takes the kernel 3 ms, and who shares the processor waits so long.
 ZEROS_BYTES: Final = 65_536
+BUFFER_BYTES: Final = 65_536  # for reads at once that are no longer: making one each time takes as long as the read
 SYNC_EVERY: Final = 1_048_576  # a large file is synced in steps: the log's own syncs do not queue behind all of it
 
 Result = TypeVar("Result")
@@ -55,6 +56,7 @@ class Disk:
         self._root = f"{root}/"
         self._open_max = open_max
         self._rest = rest
+        self._buffer = memoryview(bytearray(BUFFER_BYTES))
         self._open: dict[str, int] = {}  # path -> descriptor, least recently opened first
         self._doers: dict[type[Any], Callable[[Any], Any]] = {
             Create: self._create,
@@ -96,7 +98,7 @@ class Disk:
     def read_now(self, path: str, offset: int, length: int) -> bytes | None:
         """None when that would have to wait for the disk, or when the file system cannot tell. Where the operating
         system cannot ask, it waits."""
-        buffer = bytearray(length)
+        buffer = self._buffer[:length] if length <= BUFFER_BYTES else memoryview(bytearray(length))
         try:
             count = os.preadv(self.descriptor(path), [buffer], offset, _NOWAIT)
         except BlockingIOError:

@@ -11,12 +11,12 @@ import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
 from holdfast.backend.disk import Disk
-from holdfast.backend.letters import Reader, places
+from holdfast.backend.letters import Reader
 from holdfast.backend.reasons import Reasons
 from holdfast.backend.writer import Writer
 from holdfast.core.log.archive import Found
@@ -112,6 +112,8 @@ class Lead:
             outcomes = self.primary.submit_all(commands, call, self._own, self._wall)
         except Exception as problem:  # noqa: BLE001 - as in `submit`
             self._fail(problem)
+        if type(commands[0]) is not Send:
+            return
         put, wall = self._cache.put, self.primary.shard.wall
         for command, outcome in zip(commands, outcomes, strict=False):
             if type(command) is Send and type(outcome) is Accepted and outcome.lsn >= first:  # not a repeated one
@@ -191,13 +193,14 @@ class Lead:
             self._idle.set()
 
     def _deliver(self, call: Receiver, delivery: Delivery | PeekReply) -> None:
-        cache = self._cache
-        letters = [cache.get(each.header.at) for each in delivery.messages]
+        messages: list[Any] = list(delivery.messages)
+        ats = [each.header.at for each in messages]
+        letters = self._cache.get_all(ats)
         if None not in letters:
             call.answered(delivery, letters)  # type: ignore[arg-type]  # mypy does not see that none is None
             return
-        wanted = places(call.lane, (each.header for each in delivery.messages))
-        self.reader.letters(wanted, lambda found: _answer(call, delivery, found))
+        lane = call.lane
+        self.reader.letters([(lane, at) for at in ats], partial(_answer, call, delivery))
 
     def _loaded(self, need: Need, found: Found) -> None:
         self.primary.loaded(need, found.headers, found.upto, self._time.now(), clock.wall_ms())

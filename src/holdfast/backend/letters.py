@@ -10,6 +10,7 @@ others of the queue, and all other queues, go on.
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor, Future
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,7 +25,7 @@ from holdfast.core.log.segment_files import load_index
 from holdfast.core.queue.codec import Cipher, decode_message, open_sent
 from holdfast.core.queue.command import Need
 from holdfast.core.queue.record import NO_DIGEST, Message, Sent
-from holdfast.core.types import Header, LaneId, Lsn, WallMs
+from holdfast.core.types import LaneId, Lsn, WallMs
 from holdfast.runtime.crypto import KeyFileError, MasterKey
 from holdfast.runtime.letter import Letter
 from holdfast.runtime.logs import log
@@ -32,6 +33,7 @@ from holdfast.runtime.logs import log
 CACHE_BYTES: Final = 67_108_864  # contents of messages sent lately
 SHELF_BITS: Final = 4
 SHELF_MASK: Final = 15
+_EMPTY_SHELF: Final[list[Letter | None]] = [None] * (SHELF_MASK + 1)  # never written to
 LETTER_BYTES: Final = 150  # what one costs besides its content
 INDEXES_MAX: Final = 4  # of sealed segments, about 6 MiB each
 SPAN_BYTES: Final = 1_048_576  # read at once, at most, when messages lie beside each other
@@ -75,9 +77,16 @@ class LetterCache:
         self._last, self._used = number, 0
         self._shelf = self._shelves[number] = [None] * (SHELF_MASK + 1)
 
-    def get(self, at: Lsn) -> Letter | None:
-        shelf = self._shelves.get(at >> SHELF_BITS)
-        return shelf[at & SHELF_MASK] if shelf is not None else None
+    def get_all(self, places: Iterable[int]) -> list[Letter | None]:
+        """Of these log positions; neighbours stand on one shelf."""
+        found: list[Letter | None] = []
+        last, shelf = -1, _EMPTY_SHELF
+        for at in places:
+            if at >> SHELF_BITS != last:
+                last = at >> SHELF_BITS
+                shelf = self._shelves.get(last, _EMPTY_SHELF)
+            found.append(shelf[at & SHELF_MASK])
+        return found
 
 
 class Reader:
@@ -115,18 +124,40 @@ class Reader:
 
     def letters(self, wanted: Wanted, on_done: Callable[[list[Letter | None]], None]) -> None:
         """None: that message is damaged."""
-        cached = [self.cache.get(at) for _, at in wanted]
-        if None not in cached:
-            on_done(cached)
-            return
+        cached = self.cache.get_all([at for _, at in wanted])
         missing = [place for place, letter in zip(wanted, cached, strict=True) if letter is None]
+        done = on_done if len(missing) == len(cached) else partial(_merge, cached, on_done)
+        together = self._read_run(missing) if missing else []
+        if together is not None:
+            done(together)
+        else:
+            self._read_each(missing, done)
 
-        def merge(letters: list[Letter | None]) -> None:
-            found = iter(letters)
-            on_done([letter if letter is not None else next(found) for letter in cached])
+    def _read_each(self, wanted: Wanted, on_done: Callable[[list[Letter | None]], None]) -> None:
+        self._locate(wanted, [], lambda located: self._read(wanted, located, _decode_letter, on_done))
 
-        done = merge if len(missing) < len(cached) else on_done
-        self._locate(missing, [], lambda located: self._read(missing, located, _decode_letter, done))
+    def _read_run(self, wanted: Wanted) -> list[Letter | None] | None:
+        """Neighbours that the page cache has, as the messages of a receive from a deep queue mostly are. None: there is
+        more to it, or one of them is damaged."""
+        lane = wanted[0][0]
+        ats: list[Any] = [at for owner, at in wanted if owner == lane]
+        run = self._journal.locate_run(lane, ats, self._indexes) if len(ats) == len(wanted) else None
+        if run is None:
+            return None
+        starts, lengths = run.offsets, run.lengths
+        first = starts[0]
+        size = starts[-1] + lengths[-1] - first
+        if size > SPAN_BYTES or size - sum(lengths) > GAP_BYTES * len(ats):
+            return None
+        data = self._at_once.read_now(run.path, first, size)
+        if data is None:
+            return None
+        places = zip([start - first for start in starts], lengths, ats, strict=True)
+        try:
+            opened = open_sent(data, places, run.epoch, cipher=self.cipher(run.stem))
+        except (ValueError, IndexError, CorruptLog):
+            return None
+        return [Letter(content, wall) for content, wall in opened] if opened is not None else None
 
     def messages(self, wanted: Wanted, on_done: Callable[[list[Message | None]], None]) -> None:
         """Whole records, read from the log. None: that one is damaged."""
@@ -253,6 +284,13 @@ class Reader:
             on_done(future.result())
 
 
+def _merge(
+    cached: list[Letter | None], on_done: Callable[[list[Letter | None]], None], letters: list[Letter | None]
+) -> None:
+    found = iter(letters)
+    on_done([letter if letter is not None else next(found) for letter in cached])
+
+
 def spanned(located: Iterable[Location]) -> list[Span]:
     """The reads that fetch these, in order: one for neighbours, which is what messages of a busy queue are."""
     groups: list[list[Location]] = []
@@ -276,18 +314,14 @@ def _around(within: list[Location]) -> Read:
     return Read(first.path, first.offset, last.offset + last.length - first.offset)
 
 
-def places(lane: LaneId, headers: Iterable[Header]) -> Wanted:
-    return [(lane, header.at) for header in headers]
-
-
 def _decode_whole(data: bytes, place: Location, at: Lsn, cipher: Cipher) -> Message:
     return decode_message(data, place.epoch, at, cipher=cipher)
 
 
 def _decode_letter(data: bytes, place: Location, at: Lsn, cipher: Cipher) -> Letter:
-    opened = open_sent(data, place.epoch, at, cipher=cipher)
+    opened = open_sent(data, [(0, len(data), at)], place.epoch, cipher=cipher)
     if opened is not None:
-        return Letter(opened[0], opened[1])
+        return Letter(*opened[0])
     message = decode_message(data, place.epoch, at, cipher=cipher)
     if isinstance(message, Sent):
         return Letter(message.content, message.wall)

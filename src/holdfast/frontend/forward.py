@@ -5,6 +5,7 @@ A Call is the token that travels with a command. It is no task and no future: th
 
 import sys
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from holdfast.core.errors import HoldfastError
 from holdfast.core.log.primary import Outcome
@@ -112,14 +113,16 @@ class ReceiveCall(Receiver):
             self._give_back(answer)
         else:
             self._exchange.messages = len(letters)
-            self._exchange.size = sum([each.header.size for each in answer.messages])
+            messages: list[Any] = list(answer.messages)
+            self._exchange.size = sum([each.header.size for each in messages])
             self._exchange.answer(self._reply(answer, letters))
 
     def _reply(self, delivery: Delivery, letters: Sequence[Letter]) -> bytes:
         messages, origin = delivery.messages, self._queue.origin
         if self._view is PLAIN:
-            contents = [letter.content for letter in letters]
-            return receives.plain_reply(messages, contents, [letter.message_id for letter in letters], origin)
+            found = list(letters)
+            contents = [letter.content for letter in found]
+            return receives.plain_reply(messages, contents, [letter.message_id for letter in found], origin)
         handed = [
             Handed(delivered, letter.content, letter.wall, letter.message_id, letter.cause)
             for delivered, letter in zip(messages, letters, strict=True)

@@ -11,7 +11,7 @@ from holdfast.core import limits
 from holdfast.core.errors import HoldfastError, InvalidParameterValue, MissingParameter, QueueDoesNotExist
 from holdfast.core.queue import receipt
 from holdfast.core.queue.command import ChangeVisibility, Command, Delete
-from holdfast.core.types import Kind, Receipt
+from holdfast.core.types import Kind
 from holdfast.frontend import dialect
 from holdfast.frontend.admit import Gate
 from holdfast.frontend.exchange import Exchange
@@ -208,21 +208,14 @@ class Service:
         queue = self._queue(request.queue_url, exchange)
         entries = batches.check(request.entries, "DeleteMessageBatch")
         handles = [entry.receipt_handle for _, entry in entries]
-        if not all(handles):
-            self._submit_batch(exchange, queue, entries, self._deletion)  # which refuses those without
+        given: list[Any] | None = None
+        if all(handles):
+            given = receipt.decode_all(handles, self._receipt_key, lane=queue.lane)  # type: ignore[arg-type]
+        if given is None:
+            self._submit_batch(exchange, queue, entries, self._deletion)  # which refuses those that are none
             return
-        names: list[str] = []
-        commands: list[Command] = []
-        refused: list[Failure] = []
-        given = receipt.decode_all(handles, self._receipt_key, lane=queue.lane)  # type: ignore[arg-type]  # none is None
-        for (name, _), each in zip(entries, given, strict=True):
-            if type(each) is Receipt:
-                names.append(name)
-                commands.append(Delete(queue.lane, each))
-            else:
-                assert isinstance(each, HoldfastError)
-                refused.append((name, each))
-        self._submit_all(queue, commands, BatchCall(exchange, names, refused))
+        names, lane, delete = [name for name, _ in entries], _number(queue.lane), Delete
+        self._backend.submit_all(queue.shard, [delete(lane, each) for each in given], BatchCall(exchange, names, ()))
 
     def _change_batch(self, request: actions.ChangeMessageVisibilityBatch, exchange: Exchange) -> None:
         queue = self._queue(request.queue_url, exchange)
@@ -248,6 +241,11 @@ class Service:
             else:
                 names.append(name)
         self._submit_all(queue, commands, BatchCall(exchange, names, refused))
+
+
+def _number(value: Any) -> Any:
+    """One object for all commands: where its type is known, compiled code makes a new one for each use."""
+    return value
 
 
 def _reason(exchange: Exchange) -> tuple[str, str]:

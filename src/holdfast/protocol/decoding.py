@@ -30,7 +30,7 @@ def decode(target: bytes, body: bytes) -> Any:
     decoder = _DECODERS.get(target)
     if decoder is None:
         raise _unknown(target)
-    if (body.find(b"{", 1) > 0 or body.find(b"[") > 0) and _has_many_brackets(body):
+    if _has_many_brackets(body):
         _check_depth(body)
     try:
         return decoder(body or b"{}")

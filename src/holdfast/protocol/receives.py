@@ -130,16 +130,25 @@ def _reply(
     """`attributes`: what is shown of each besides its body; none of any."""
     if not delivered:
         return b"{}"
-    ids, handles = receipt.names(origin.shard, origin.lane, delivered, origin.receipt_key)
-    parts: list[bytes] = [b'{"Messages":[']
-    for at, stored in enumerate(contents):
-        body_md5, body = content.body_of(stored)
-        own_id = message_ids[at]
-        name = receipt.message_id_text(own_id).encode() if own_id else ids[at]
-        parts += (b'{"MessageId":"', name, b'","ReceiptHandle":"', handles[at], b'","MD5OfBody":"', body_md5)
-        parts += (b'","Body":"', body, b'"', attributes[at], b"},") if attributes else (b'","Body":"', body, b'"},')
-    parts[-1] = parts[-1][:-1] + b"]}"  # no comma behind the last
+    named = receipt.names(origin.shard, origin.lane, delivered, origin.receipt_key)
+    id_start, ids = named.id_start, named.id_ends
+    if any(message_ids):
+        id_start, ids = b"", [_id_of(own, id_start + end) for own, end in zip(message_ids, ids, strict=True)]
+    sums, bodies = content.bodies_of(contents)
+    end = b'"}'
+    if attributes:
+        end, bodies = b"}", [body + b'"' + shown for body, shown in zip(bodies, attributes, strict=True)]
+    handle_text = b'","ReceiptHandle":"' + named.handle_start
+    parts = [end + b',{"MessageId":"' + id_start, b"", handle_text, b"", b'","MD5OfBody":"', b"", b'","Body":"', b""]
+    parts *= len(contents)
+    parts[1::8], parts[3::8], parts[5::8], parts[7::8] = ids, named.handle_ends, sums, bodies
+    parts[0] = b'{"Messages":[{"MessageId":"' + id_start
+    parts.append(end + b"]}")
     return b"".join(parts)
+
+
+def _id_of(own: bytes, derived: bytes) -> bytes:
+    return receipt.message_id_text(own).encode() if own else derived
 
 
 def _shown_attributes(message: Handed, origin: Origin, wanted: View) -> bytes:

@@ -10,6 +10,7 @@ Laws
 
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from holdfast.core.errors import CorruptLog
 from holdfast.core.log.files import Work, replace
@@ -29,6 +30,16 @@ class Location(Value, frozen=True):
     path: str
     offset: int
     length: int
+    epoch: Epoch
+    stem: str
+
+
+class Run(Value, frozen=True):
+    """Where messages are whose bytes lie in one segment, in this order, with little between them."""
+
+    path: str
+    offsets: tuple[int, ...]
+    lengths: tuple[int, ...]
     epoch: Epoch
     stem: str
 
@@ -73,6 +84,15 @@ class Archive:
         if place is None:
             raise CorruptLog(f"lsn {at} of lane {lane} is not in segment {segment.stem}")
         return Location(segment_path(segment.stem), *place, segment.epoch, segment.stem)
+
+    def locate_run(self, lane: LaneId, ats: list[Any], indexes: Mapping[str, SegmentIndex] | None = None) -> Run | None:
+        """As `locate` of each, if they stand one behind the other in one segment whose index is there; else None."""
+        segment = self._segment_at(ats[0])
+        index = (segment.index or (indexes or {}).get(segment.stem)) if segment is not None else None
+        found = index.find_run(lane, ats) if index is not None else None
+        if segment is None or found is None:
+            return None
+        return Run(segment_path(segment.stem), *found, segment.epoch, segment.stem)
 
     def _segment_at(self, at: Lsn) -> Segment | None:
         """O(1) for the one that was asked for last, as neighbours are; else O(log segments)."""

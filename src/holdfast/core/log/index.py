@@ -9,11 +9,12 @@ per message, neither while the segment grows nor when the index comes from its f
 import struct
 from bisect import bisect_left
 from collections.abc import Iterator
+from itertools import repeat
 from typing import Any, Final
 
-from holdfast.core.limits import INDEX_CHUNK, SECOND
-from holdfast.core.queue.codec import HEADER_BYTES, pack_header, unpack_header
+from holdfast.core.limits import INDEX_CHUNK, RECEIVE_COUNT_MAX, SECOND
 from holdfast.core.queue.command import Need
+from holdfast.core.queue.headers import HEADER_BYTES, pack_header, unpack_header
 from holdfast.core.queue.plain import SentAll
 from holdfast.core.queue.record import Sent
 from holdfast.core.types import Epoch, Header, Instant, LaneId, Lsn
@@ -28,6 +29,7 @@ _BLOCK: Final = struct.Struct("<" + "QQIQQIqqqIQ?8x" * INDEX_CHUNK)  # headers o
 _PLACE: Final = struct.Struct("<II")
 _U64: Final = struct.Struct("<Q")
 _AT: Final = 20  # where an entry has its `at`
+_RUNS: Final = [struct.Struct("<" + "20xQ49xII" * count).unpack_from for count in range(RECEIVE_COUNT_MAX + 1)]
 ENTRY_BYTES: Final = _ENTRY.size
 _EMPTY: Final = memoryview(b"")
 
@@ -110,6 +112,22 @@ class SegmentIndex:
         self._next = place + ENTRY_BYTES
         return _PLACE.unpack_from(entries, place + HEADER_BYTES)
 
+    def find_run(self, lane: LaneId, ats: list[Any]) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+        """Offsets and lengths, as by `find`, of messages that stand one behind the other, as those of one receive
+        mostly do. None: they do not, or are more than a receive takes."""
+        entries, count = self.entries.get(lane, _EMPTY), len(ats)
+        place = self._next
+        if place >= len(entries) or _U64.unpack_from(entries, place + _AT)[0] != ats[0]:
+            place = self._position(lane, ats[0]) * ENTRY_BYTES
+        end = place + count * ENTRY_BYTES
+        if count > RECEIVE_COUNT_MAX or end > len(entries):
+            return None
+        fields = _RUNS[count](entries, place)
+        if fields[0::3] != tuple(ats):
+            return None
+        self._next = end
+        return fields[1::3], fields[2::3]
+
     def collect(self, need: Need, found: list[Header]) -> bool:
         """Adds the headers of `need` that are in this segment, in log order. True: no later segment has more.
 
@@ -160,6 +178,7 @@ def _collect_block(fields: tuple[Any, ...], need: Need, found: list[Header]) -> 
     # Equal numbers share one object: less memory when the messages are leased.
     share: Any = {}.setdefault
     is_delayed = visibles != times
+    length = repeat(sizes[0]) if sizes.count(sizes[0]) == len(sizes) else map(share, sizes, sizes)
     times = tuple(map(share, times, times))
     found.extend(
         map(
@@ -169,7 +188,7 @@ def _collect_block(fields: tuple[Any, ...], need: Need, found: list[Header]) -> 
             fields[2::_FIELDS],
             lsns,
             fields[4::_FIELDS],
-            map(share, sizes, sizes),
+            length,
             times,
             visibles if is_delayed else times,
             fields[8::_FIELDS],

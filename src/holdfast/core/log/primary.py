@@ -22,6 +22,7 @@ from holdfast.core.log.files import FileOp
 from holdfast.core.log.journal import Journal
 from holdfast.core.log.room import check_room
 from holdfast.core.queue.command import (
+    DONE,
     EMPTY_DELIVERY,
     NOTHING_VISIBLE,
     Answer,
@@ -110,7 +111,10 @@ class Primary:
         self._open(own, wall)
         outcomes: list[Outcome] = []
         waiting: list[tuple[int, Need]] = []
-        for outcome in self._execute_all(commands):
+        executed = self._execute_all(commands)
+        if executed and executed[0] is DONE and executed.count(DONE) == len(executed):
+            outcomes, executed = executed, []  # type: ignore[assignment]  # no Need is among them
+        for outcome in executed:
             if type(outcome) is Need:
                 waiting.append((len(outcomes), outcome))
                 outcomes.append(EMPTY_DELIVERY)
@@ -163,22 +167,21 @@ class Primary:
         accepted = self._send_all(commands) if commands and type(commands[0]) is Send else None
         if accepted is not None:
             return accepted
-        decided: list[Outcome | None] = [None for _ in commands]
+        decided: list[Outcome | None] = []
         if commands and type(commands[0]) is Delete and not self.journal.is_exhausted():
             records, decided = self.shard.decide_deletes(commands)
             self._write(records)
-        return [
-            self._execute(each) if outcome is None else outcome for each, outcome in zip(commands, decided, strict=True)
-        ]
+            if decided.count(DONE) == len(decided):  # as nearly always
+                return [*decided]  # type: ignore[list-item]  # mypy does not see that none is None
+        rest = zip(commands, decided or [None] * len(commands), strict=True)
+        return [self._execute(each) if outcome is None else outcome for each, outcome in rest]
 
     def _send_all(self, commands: Sequence[Command]) -> list[Outcome | Need] | None:
         """A batch of plain messages; None: it is none, or needs another segment, and nothing was done."""
         decided = self.shard.decide_sends(commands, self.journal.committed)
-        if decided is None:
+        if decided is None or not self.journal.holds_all([len(content) for content in decided[0].contents]):
             return None
         sent, outcomes = decided
-        if not self.journal.holds_all([len(content) for content in sent.contents]):
-            return None
         self.journal.append_plain(sent)
         self.shard.apply_plain(sent)
         return [*outcomes]

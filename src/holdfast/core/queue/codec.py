@@ -13,12 +13,13 @@ Laws: decode(encode(r)) == r; unknown types and wrong lengths are refused with V
 """
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final, Protocol
 
 import msgspec
 
 from holdfast.core.queue.dedup import BEQUEATHED_BYTES, NO_GROUP
+from holdfast.core.queue.headers import HEADER, HEADER_BYTES, pack_header, pack_headers, unpack_header
 from holdfast.core.queue.record import (
     NO_DIGEST,
     Arrived,
@@ -65,11 +66,13 @@ class Cipher(Protocol):
 
 _LENGTH: Final = struct.Struct("<I")
 _SENT: Final = struct.Struct("<BQQQIIIQ16s?")
-_WALL_FIELD: Final = 7  # of _SENT
 _PLAIN: Final = struct.Struct("<BQQIQ")  # a Sent whose other fields are empty
+_SENT_BYTES: Final = _SENT.size
 _PLAIN_BYTES: Final = _PLAIN.size
+_WALL: Final = struct.Struct("<Q")
+_SENT_WALL_AT: Final = 37  # where it stands in each of them
+_PLAIN_WALL_AT: Final = 21
 _ARRIVED: Final = struct.Struct("<BQQQIqqIQBIQQ16s")
-_HEADER: Final = struct.Struct("<QQIQQIqqqIQ?")
 _MOVED: Final = struct.Struct("<BQBQ16s")
 _RECEIVED: Final = struct.Struct("<BQqQ16sBHHI")
 _CHANGED: Final = struct.Struct("<BQQq")
@@ -157,35 +160,28 @@ def decode_message(data: bytes, epoch: Epoch, lsn: Lsn, *, cipher: Cipher) -> Me
     return msgspec.structs.replace(message, content=content)
 
 
-def open_sent(data: bytes, epoch: Epoch, lsn: Lsn, *, cipher: Cipher) -> tuple[bytes, WallMs] | None:
-    """Content and wall-clock time of a message that was sent here, which nearly all were, verified as by
-    `decode_message`. None: it is another record."""
-    tag = data[0] if data else 0
-    if tag == PLAIN and len(data) > _PLAIN_BYTES:
-        content = cipher.open(epoch, lsn, data[_PLAIN_BYTES:], data[:_PLAIN_BYTES])
-        return content, WallMs(_PLAIN.unpack_from(data)[-1])
-    if tag == SENT and len(data) > _SENT.size:
-        content = cipher.open(epoch, lsn, data[_SENT.size :], data[: _SENT.size])
-        return content, WallMs(_SENT.unpack_from(data)[_WALL_FIELD])
-    return None
+def open_sent(
+    data: bytes, places: Iterable[tuple[int, int, Any]], epoch: Epoch, *, cipher: Cipher
+) -> list[tuple[bytes, WallMs]] | None:
+    """Contents and wall-clock times of messages that were sent here, which nearly all were, verified as by
+    `decode_message`. `places`: where in `data` each begins, its length, its lsn. None: one is another record."""
+    opened: list[tuple[bytes, WallMs]] = []
+    for start, length, lsn in places:
+        is_plain = length > 0 and data[start] == PLAIN
+        size = _PLAIN_BYTES if is_plain else _SENT_BYTES
+        if length <= size or not (is_plain or data[start] == SENT):
+            return None
+        split = start + size
+        content = cipher.open(epoch, lsn, data[split : start + length], data[start:split])
+        opened.append((content, _WALL.unpack_from(data, start + (_PLAIN_WALL_AT if is_plain else _SENT_WALL_AT))[0]))
+    return opened
 
 
 def clear_bytes(tag: int) -> int:
     """Length of a message's clear part."""
     if tag == SENT | _REQUESTED:
         return _REQUEST_BYTES + _SENT.size
-    return {PLAIN: _PLAIN_BYTES, SENT: _SENT.size, ARRIVED: _ARRIVED.size, MOVED: _MOVED.size + _HEADER.size}[tag]
-
-
-def pack_header(header: Header) -> bytes:
-    return _HEADER.pack(*_fields(header))  # in the order of the struct
-
-
-def unpack_header(data: bytes | bytearray | memoryview, offset: int) -> Header:
-    return Header(*_HEADER.unpack_from(data, offset))
-
-
-HEADER_BYTES: Final = _HEADER.size
+    return {PLAIN: _PLAIN_BYTES, SENT: _SENT.size, ARRIVED: _ARRIVED.size, MOVED: _MOVED.size + HEADER_BYTES}[tag]
 
 
 def _with_request(clear: bytes, request: bytes) -> bytes:
@@ -237,7 +233,7 @@ def _encode_received(record: Received) -> bytes:
         len(record.parked),
     )
     if record.fresh:
-        clear += b"".join([_HEADER.pack(*_fields(header)) for header in record.fresh])
+        clear += pack_headers(record.fresh)
     if record.again or record.parked:
         seqs = record.again + record.parked
         clear += struct.pack(f"<{len(seqs)}Q", *seqs)
@@ -335,7 +331,7 @@ def _decode_opened(data: bytes | memoryview) -> Opened:
 
 def _last_header(data: bytes | memoryview, offset: int) -> Header:
     """A header that the record ends with."""
-    return Header(*_HEADER.unpack(data[offset:]))
+    return Header(*HEADER.unpack(data[offset:]))
 
 
 def _lane(data: bytes | memoryview) -> LaneId:

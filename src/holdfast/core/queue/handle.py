@@ -8,8 +8,6 @@ A handle whose (epoch, lsn) is not the message's names something that never was 
 from collections.abc import Sequence
 from typing import Any, Final
 
-import msgspec
-
 from holdfast.core.errors import HoldfastError, InvalidParameterValue, ReceiptHandleIsInvalid
 from holdfast.core.limits import SECOND, VISIBILITY_MAX_S
 from holdfast.core.queue.command import DONE, Answer, ChangeVisibility, Command, Delete, Done, Need
@@ -20,7 +18,6 @@ from holdfast.core.queue.record import Changed, Deleted, Expired, Record
 from holdfast.core.queue.wheel import on_grid
 from holdfast.core.types import Header, Instant, Receipt, Seq
 
-_fields: Final = msgspec.structs.astuple
 _delete: Final = Delete
 _done: Final = DONE
 
@@ -44,26 +41,35 @@ def decide_deletes(
 ) -> tuple[tuple[Record, ...], list[Answer | HoldfastError | None]]:
     """A batch at once, as far as it deletes messages that are leased, which nearly all are. None: to be decided alone,
     after these."""
-    seqs: dict[Any, None] = {}  # and numbers are not declared: compiled code would make new objects of them
+    seqs: list[Any] = []  # they are not declared as numbers: compiled code would make new objects of them
     outcomes: list[Answer | HoldfastError | None] = []
-    leases, own, is_fifo = lane.leases, lane.lane, lane.is_fifo
+    leases: dict[Any, Lease] = lane.leases
+    own, is_fifo = lane.lane, lane.is_fifo
+    last, is_ascending = 0, True
     for command in commands:
         if type(command) is not _delete or command.lane != own:
             outcomes.append(None)
             continue
-        receipt = command.receipt
-        _, seq, epoch, lsn, _, _ = _fields(receipt)
+        receipt: Any = command.receipt
+        seq = receipt.seq
         lease = leases.get(seq)
-        if lease is None or seq in seqs:
-            outcomes.append(_done if lease is not None else None)  # twice in one batch is fine
-        elif is_fifo or lsn != lease.lsn or epoch != lease.epoch:
-            refusal = _refusal(lane, receipt, lease)
-            if refusal is None:
-                seqs[seq] = None
-            outcomes.append(refusal or DONE)
-        else:
-            seqs[seq] = None
-            outcomes.append(_done)
+        if lease is None:
+            outcomes.append(None)
+            continue
+        lsn: int = receipt.lsn
+        epoch: int = receipt.epoch
+        if is_fifo or lsn != lease.lsn or epoch != lease.epoch:
+            refusal = _refusal(lane, receipt, lease) if seq not in seqs else None  # what is deleted already is fine
+            if refusal is not None:
+                outcomes.append(refusal)
+                continue
+        number: int = seq
+        is_ascending = is_ascending and number > last
+        last = number
+        seqs.append(seq)
+        outcomes.append(_done)
+    if not is_ascending:
+        seqs = list(dict.fromkeys(seqs))  # each once
     return (Deleted(own, tuple(seqs)),) if seqs else (), outcomes
 
 

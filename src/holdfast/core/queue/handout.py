@@ -37,32 +37,34 @@ def hold_next(lane: Lane, headers: Sequence[Header], *, until: Instant, now: Ins
         return False
     oldest = until - lane.retention  # what was queued before it expires before its lease ends
     end, begin, seen = _number(until), _number(now), _number(wall)
-    seqs: list[Any] = []
-    leases: list[Lease] = []
+    held: dict[Any, Lease] = {}
     sizes: dict[int, int] = {}  # by stretch of the log
     stretch, total = -1, 0
     coming: int = backlog.cursor
     for header in headers:
         seq, lsn, epoch, at, group, size, time, _, deadline, count, origin, is_aside = _fields(header)
-        if deadline or origin or count or is_aside or at != lsn or seq != coming or time < oldest:
+        number: int = seq
+        queued: int = time
+        if deadline or origin or count or is_aside or number != coming or queued < oldest:
+            return False
+        place: int = lsn
+        if at is not lsn and at != lsn:
             return False
         coming += 1
-        place: int = lsn
         length: int = size
         if place >> STRETCH_BITS != stretch:
             if stretch >= 0:
                 sizes[stretch] = total
             stretch, total = place >> STRETCH_BITS, 0
         total += length
-        seqs.append(seq)
-        leases.append(_lease(lsn, epoch, group, size, time, 1, end, begin, seen, end, None))
+        held[seq] = _lease(lsn, epoch, group, size, time, 1, end, begin, seen, end, None)
     sizes[stretch] = total
-    backlog.take_run(len(seqs), sizes)
-    lane.leases.update(zip(seqs, leases, strict=True))
-    lane.in_flight += len(seqs)
+    backlog.take_run(len(held), sizes)
+    lane.leases.update(held)
+    lane.in_flight += len(held)
     if lane.wheel is None:
         lane.wheel = Wheel()
-    lane.wheel.add_all(until, seqs)
+    lane.wheel.add_all(until, held)
     return True
 
 
@@ -70,20 +72,21 @@ def remove_all(lane: Lane, seqs: Sequence[Any]) -> bool:
     """Deletes what was handed out in the usual way and is still in flight."""
     if len(seqs) < 2 or lane.is_fifo or lane.tenants is not None or lane.overdue or lane.causes:
         return False
-    leases: dict[Any, Lease] = lane.leases  # numbers stay the objects that they are
+    leases: dict[Any, Any] = lane.leases  # numbers stay the objects that they are
     total = 0
     dues: dict[Any, list[Any]] = {}  # where their timers are
+    here: Any = None
+    timed: list[Any] = []
     for seq in seqs:
-        _, _, _, size, _, _, until, _, _, due, rare = _fields(leases[seq])
-        if rare is not None or not until or (due is not until and due != until):
+        lease = leases[seq]
+        due, until = lease.due, lease.until
+        if lease.rare is not None or not until or (due is not until and due != until):
             return False
-        length: int = size
+        length: int = lease.size
         total += length
-        timed = dues.get(due)
-        if timed is None:
-            dues[due] = [seq]
-        else:
-            timed.append(seq)
+        if due is not here:
+            here, timed = due, dues.setdefault(due, [])
+        timed.append(seq)
     for seq in seqs:
         del leases[seq]
     lane.count -= len(seqs)

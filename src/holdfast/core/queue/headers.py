@@ -1,5 +1,10 @@
-"""From the record of a message to what the core keeps of it, and back to a second copy."""
+"""From the record of a message to what the core keeps of it, and back to a second copy; and its bytes, in records and
+indexes.
+"""
 
+import struct
+from collections.abc import Sequence
+from itertools import starmap
 from typing import Final
 
 import msgspec
@@ -9,6 +14,23 @@ from holdfast.core.queue.record import NO_DIGEST, Arrived, Message, Moved, Sent
 from holdfast.core.types import Cause, Epoch, Header, Instant, Lsn, Seq
 
 _NO_DEADLINE: Final = Instant(0)
+HEADER: Final = struct.Struct("<QQIQQIqqqIQ?")
+HEADER_BYTES: Final = HEADER.size
+_pack: Final = HEADER.pack
+_fields: Final = msgspec.structs.astuple
+
+
+def pack_header(header: Header) -> bytes:
+    return _pack(*_fields(header))  # in the order of the struct
+
+
+def pack_headers(headers: Sequence[Header]) -> bytes:
+    """As `pack_header` of each, joined."""
+    return b"".join(starmap(_pack, map(_fields, headers)))
+
+
+def unpack_header(data: bytes | bytearray | memoryview, offset: int) -> Header:
+    return Header(*HEADER.unpack_from(data, offset))
 
 
 def copy_of(header: Header, message: Message) -> Moved:

@@ -4,7 +4,8 @@ A handle is base64url( version u8 | lane u64 | seq u64 | epoch u32 | lsn u64 | n
 characters. Nobody can make a handle for a message that was not handed to them: the MAC covers the two blocks
 (lane, seq) and (epoch, lsn, number), 16 bytes each, and needs a key.
 
-45 bytes are a whole number of base64's groups, so the handles of a batch can be turned into text, and back, as one.
+45 bytes are a whole number of base64's groups, so the handles of a batch can be turned into text, and back, as one. So
+are the first 9, which all handles of a lane have in common.
 
 A MessageId is a version-8 UUID made of (epoch, lsn, shard) of the record that brought the message in:
 
@@ -20,25 +21,43 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from holdfast.core.errors import HoldfastError, ReceiptHandleIsInvalid
-from holdfast.core.queue.command import Accepted, Delivered
+from holdfast.core.errors import ReceiptHandleIsInvalid
+from holdfast.core.limits import RECEIVE_COUNT_MAX
+from holdfast.core.queue.command import Accepted
 from holdfast.core.types import Epoch, LaneId, Lsn, Receipt, ShardId
+from holdfast.core.values import Value
 
 _VERSION: Final = 2
-_VERSION_BYTE: Final = b"\2"
 _HANDLE_BYTES: Final = 45
-_BLOCK: Final = 16
-_MAC_BYTES: Final = 12
 HANDLE_CHARS: Final = 60
 _NUMBER_MAX: Final = 0xFFFFFFFF  # receives are counted modulo its successor
 _LOW_BITS: Final = 36  # of an lsn, at the end of a MessageId
 _LOW_MASK: Final = (1 << _LOW_BITS) - 1
 
-_fields: Final = msgspec.structs.astuple
 _pack: Final = struct.pack
-_unpack: Final = struct.unpack
 _to_base64: Final = msgspec.json.Encoder().encode  # bytes become a JSON string of base64: quicker than binascii
 _from_base64: Final = msgspec.json.Decoder(bytes).decode
+
+
+class _Layout:
+    """How so many handles are packed and unpacked together."""
+
+    __slots__ = tuple("big blocks digits handles macs numbers pack_numbers read_firsts read_seconds text".split())
+
+    def __init__(self, count: int) -> None:
+        self.pack_numbers = struct.Struct("<" + "Q" * count).pack
+        self.numbers = struct.Struct("8s" * count).unpack
+        self.blocks = struct.Struct("16s" * count).unpack
+        self.macs = struct.Struct("12s4x" * count).unpack
+        self.text = struct.Struct("48s" * count).unpack  # of handles, behind what a lane's have in common
+        self.big = struct.Struct(">" + "Q" * count).pack
+        self.digits = struct.Struct("4x12s" * count).unpack  # of MessageIds
+        self.handles = struct.Struct("<" + "B16s16s12s" * count).unpack
+        self.read_firsts = struct.Struct("<" + "QQ" * count).unpack
+        self.read_seconds = struct.Struct("<" + "IQI" * count).unpack
+
+
+_LAYOUTS: Final = [_Layout(count) for count in range(RECEIVE_COUNT_MAX + 1)]
 
 
 class ReceiptKey(Protocol):
@@ -47,51 +66,75 @@ class ReceiptKey(Protocol):
         ...
 
 
+class Names(Value, frozen=True):
+    """MessageIds and handles, in order: each is its start and one of its ends."""
+
+    id_start: bytes
+    id_ends: Sequence[bytes]
+    handle_start: bytes
+    handle_ends: Sequence[bytes]
+
+
 def encode(receipt: Receipt, key: ReceiptKey) -> str:
-    second = [receipt.epoch, receipt.lsn, receipt.number & _NUMBER_MAX]
-    return _handles([receipt.lane, receipt.seq], second, key)[0].decode()
+    seconds = _seconds([receipt.epoch], [receipt.lsn], [receipt.number])
+    return (_handle_start(receipt.lane) + _handle_ends(receipt.lane, [receipt.seq], seconds, key=key)[0]).decode()
 
 
-def names(
-    shard: ShardId, lane: LaneId, delivered: Sequence[Delivered], key: ReceiptKey
-) -> tuple[list[bytes], list[bytes]]:
-    """The MessageIds and the handles of the messages of one receive."""
-    firsts: list[Any] = []
-    seconds: list[Any] = []
-    starts: list[bytes] = []
-    lows: list[int] = []
-    start, start_epoch, start_high = b"", -1, -1
-    own: Any = lane
-    for each in delivered:
-        header, given, _, _ = _fields(each)
-        number: int = given
-        fields = _fields(header)
-        lsn: int = fields[1]
-        epoch: int = fields[2]
-        if epoch != start_epoch or lsn >> _LOW_BITS != start_high:
-            start_epoch, start_high = epoch, lsn >> _LOW_BITS
-            start = _id_start(shard, Epoch(epoch), start_high).encode()
-        starts.append(start)
-        lows.append(lsn & _LOW_MASK)
-        firsts += (own, fields[0])
-        seconds += (fields[2], fields[1], number & _NUMBER_MAX)
-    digits = hexlify(_pack(f">{len(lows)}Q", *lows))
-    ids = [start + digits[16 * at + 4 : 16 * at + 16] for at, start in enumerate(starts)]
-    return ids, _handles(firsts, seconds, key)
+def names(shard: ShardId, lane: LaneId, delivered: Sequence[Any], key: ReceiptKey) -> Names:
+    """Of the messages of one receive, `Delivered`. Numbers are not declared: compiled code would make new objects."""
+    given = list(delivered)
+    headers = [each.header for each in given]
+    epochs, lsns = [header.epoch for header in headers], [header.lsn for header in headers]
+    seqs, numbers = [header.seq for header in headers], [each.number for each in given]
+    id_start, ids = _ids(shard, epochs, lsns)
+    ends = _handle_ends(lane, seqs, _seconds(epochs, lsns, numbers), key=key)
+    return Names(id_start, ids, _handle_start(lane), ends)
 
 
-def _handles(firsts: list[Any], seconds: list[Any], key: ReceiptKey) -> list[bytes]:
-    """Of (lane, seq) and of (epoch, lsn, number), message after message."""
-    count = len(firsts) // 2
-    ones = _pack(f"<{2 * count}Q", *firsts)
-    twos = _pack("<" + "IQI" * count, *seconds)
-    macs = key.macs(ones, twos)
-    parts: list[bytes] = []
-    for at in range(0, count * _BLOCK, _BLOCK):
-        end = at + _BLOCK
-        parts += (_VERSION_BYTE, ones[at:end], twos[at:end], macs[at : at + _MAC_BYTES])
-    text = _to_base64(b"".join(parts)).replace(b"+", b"-").replace(b"/", b"_")  # between quotation marks
-    return [text[at : at + HANDLE_CHARS] for at in range(1, len(text) - 1, HANDLE_CHARS)]
+def _ids(shard: ShardId, epochs: list[Any], lsns: list[Any]) -> tuple[bytes, Sequence[bytes]]:
+    high: int = lsns[0] >> _LOW_BITS
+    if epochs.count(epochs[0]) != len(epochs) or any(_high(lsn) != high for lsn in lsns):  # they do not begin alike
+        return b"", [message_id(shard, *each).encode() for each in zip(epochs, lsns, strict=True)]
+    lows = [lsn & _LOW_MASK for lsn in lsns] if high else lsns
+    layout = _layout(len(lsns))
+    return _id_start(shard, epochs[0], high).encode(), layout.digits(hexlify(layout.big(*lows)))
+
+
+def _high(lsn: int) -> int:
+    return lsn >> _LOW_BITS
+
+
+def _seconds(epochs: list[Any], lsns: list[Any], numbers: list[Any]) -> bytes:
+    """The second blocks of handles. Epoch and number are mostly the same, so that they need not be packed each time."""
+    count = len(lsns)
+    if epochs.count(epochs[0]) != count or numbers.count(numbers[0]) != count:
+        rows = zip(epochs, lsns, numbers, strict=True)
+        return b"".join([_pack("<IQI", epoch, lsn, number & _NUMBER_MAX) for epoch, lsn, number in rows])
+    epoch, number, layout = _pack("<I", epochs[0]), _pack("<I", numbers[0] & _NUMBER_MAX), _layout(count)
+    return epoch + (number + epoch).join(layout.numbers(layout.pack_numbers(*lsns))) + number
+
+
+def _handle_ends(lane: LaneId, seqs: list[Any], seconds: bytes, *, key: ReceiptKey) -> Sequence[bytes]:
+    """What follows version and lane."""
+    own, layout = _pack("<Q", lane), _layout(len(seqs))
+    numbers = layout.numbers(layout.pack_numbers(*seqs))
+    macs = key.macs(own + own.join(numbers), seconds)
+    parts = [b"", b"", b""] * len(seqs)
+    parts[0::3], parts[1::3], parts[2::3] = numbers, layout.blocks(seconds), layout.macs(macs)
+    return layout.text(_text(b"".join(parts)))
+
+
+@lru_cache(256)
+def _handle_start(lane: LaneId) -> bytes:
+    return _text(_pack("<BQ", _VERSION, lane))
+
+
+def _text(data: bytes) -> bytes:
+    return _to_base64(data)[1:-1].replace(b"+", b"-").replace(b"/", b"_")
+
+
+def _layout(count: int) -> _Layout:
+    return _LAYOUTS[count] if count <= RECEIVE_COUNT_MAX else _Layout(count)
 
 
 def decode(handle: str, key: ReceiptKey, *, lane: LaneId) -> Receipt:
@@ -99,28 +142,20 @@ def decode(handle: str, key: ReceiptKey, *, lane: LaneId) -> Receipt:
     given = _read([handle], key)
     if given is None:
         raise ReceiptHandleIsInvalid(f'The input receipt handle "{handle}" is not a valid receipt handle.')
-    if given[0].lane != lane:
+    lanes, receipts = given
+    if lanes[0] != lane:
         raise ReceiptHandleIsInvalid(f'The receipt handle "{handle}" is not valid for this queue.')
-    return given[0]
+    return receipts[0]
 
 
-def decode_all(handles: Sequence[str], key: ReceiptKey, *, lane: LaneId) -> list[Receipt | HoldfastError]:
-    """As `decode` of each, a refusal in the place of what it raises."""
+def decode_all(handles: Sequence[str], key: ReceiptKey, *, lane: LaneId) -> list[Receipt] | None:
+    """As `decode` of each. None: it refuses at least one of them."""
     given = _read(handles, key)
-    if given is not None and all(each.lane == lane for each in given):
-        return [*given]
-    return [_decode_or_refuse(handle, key, lane) for handle in handles]
+    return given[1] if given is not None and given[0].count(lane) == len(handles) else None
 
 
-def _decode_or_refuse(handle: str, key: ReceiptKey, lane: LaneId) -> Receipt | HoldfastError:
-    try:
-        return decode(handle, key, lane=lane)
-    except ReceiptHandleIsInvalid as refusal:
-        return refusal
-
-
-def _read(handles: Sequence[str], key: ReceiptKey) -> list[Receipt] | None:
-    """None: at least one of them is no handle that was made with this key."""
+def _read(handles: Sequence[str], key: ReceiptKey) -> tuple[tuple[Any, ...], list[Receipt]] | None:
+    """Their lanes, and what they say. None: at least one of them is no handle that was made with this key."""
     count, text = len(handles), "".join(handles)
     if any(len(handle) != HANDLE_CHARS for handle in handles) or "+" in text or "/" in text:
         return None
@@ -130,16 +165,16 @@ def _read(handles: Sequence[str], key: ReceiptKey) -> list[Receipt] | None:
         return None
     if len(data) != count * _HANDLE_BYTES:
         return None
-    parts = _unpack("<" + "B16s16s12s" * count, data)
+    layout = _layout(count)
+    parts: tuple[Any, ...] = layout.handles(data)
     ones, twos = b"".join(parts[1::4]), b"".join(parts[2::4])
-    macs = key.macs(ones, twos)
-    made = b"".join([macs[at : at + _MAC_BYTES] for at in range(0, len(macs), _BLOCK)])
-    if not compare_digest(made, b"".join(parts[3::4])) or any(version != _VERSION for version in parts[0::4]):
+    made = b"".join(layout.macs(key.macs(ones, twos)))
+    if not compare_digest(made, b"".join(parts[3::4])) or parts[0::4].count(_VERSION) != count:
         return None
-    lanes_and_seqs = _unpack(f"<{2 * count}Q", ones)
-    others = _unpack("<" + "IQI" * count, twos)
-    columns = (lanes_and_seqs[0::2], lanes_and_seqs[1::2], others[0::3], others[1::3], others[2::3], handles)
-    return list(map(Receipt, *columns))
+    lanes_and_seqs: tuple[Any, ...] = layout.read_firsts(ones)
+    others: tuple[Any, ...] = layout.read_seconds(twos)
+    lanes = lanes_and_seqs[0::2]
+    return lanes, list(map(Receipt, lanes, lanes_and_seqs[1::2], others[0::3], others[1::3], others[2::3], handles))
 
 
 def message_id(shard: ShardId, epoch: Epoch, lsn: Lsn) -> str:

@@ -8,7 +8,7 @@ import hashlib
 from collections.abc import Iterator
 from heapq import heappop, heappush
 from itertools import islice
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -65,8 +65,7 @@ def decide_receive(
         fresh = sorted(heads, key=_seq) if lane.is_fifo else heads
         parked = _passed_over(lane, fresh, []) if lane.is_fifo else ()
         received = Received(lane.lane, until, moment.wall, tuple(fresh), (), parked, request=request)
-        delivered, wall = Delivered, moment.wall  # looked up once
-        return (received,), Delivery(tuple([delivered(head, 1, head.count + 1, wall) for head in heads]))
+        return (received,), Delivery(_delivered_first(heads, moment.wall))
     picked = _pick(lane, count_max, moment, departures)
     if isinstance(picked, Need):
         return picked
@@ -226,6 +225,12 @@ def _delivered(candidate: Candidate, moment: Moment) -> Delivered:
         return Delivered(header, 1, header.count + 1, moment.wall)
     number = lease.number + 1
     return Delivered(header, number, lease.count + 1, lease.first_wall or moment.wall)
+
+
+def _delivered_first(heads: list[Any], wall: Any) -> tuple[Delivered, ...]:
+    """What was never handed out before. Numbers are not declared: compiled code would make new objects of them."""
+    delivered = Delivered  # looked up once
+    return tuple([delivered(head, 1, head.count + 1, wall) for head in heads])
 
 
 def attempt_digest(attempt_id: str) -> bytes:

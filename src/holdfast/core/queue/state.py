@@ -9,9 +9,9 @@ import msgspec
 
 from holdfast.core.queue.aside import Aside, Maturing
 from holdfast.core.queue.backlog import Backlog
-from holdfast.core.queue.codec import HEADER_BYTES, pack_header, unpack_header
 from holdfast.core.queue.dedup import Dedup
 from holdfast.core.queue.descent import Descent
+from holdfast.core.queue.headers import HEADER_BYTES, pack_header, unpack_header
 from holdfast.core.queue.lane import Lane
 from holdfast.core.queue.lease import Attempt, Lease
 from holdfast.core.queue.outbox import Entry, Inbox, Outbox

@@ -1,5 +1,6 @@
 """Timers of one lane, on a grid of TIMER_STEP: added, cancelled and fired in constant time, never scanned."""
 
+from collections.abc import Iterable
 from heapq import heappop, heappush
 from typing import Any, Final
 
@@ -30,7 +31,7 @@ class Wheel:
         else:
             bucket[seq] = None
 
-    def add_all(self, due: Instant, seqs: list[Any]) -> None:
+    def add_all(self, due: Instant, seqs: Iterable[Any]) -> None:
         bucket: dict[Any, None] | None = self._buckets.get(due)
         if bucket is None:
             self._buckets[due] = dict.fromkeys(seqs)
