@@ -44,6 +44,7 @@ def own_look(directory: Directory, host: Host, books: Books, server: Server) -> 
     """What this process knows."""
 
     async def look() -> Part:
+        directory.catch_up()  # another worker may have made a queue that is led here
         depths = await _depths(directory, host)
         polls, usage = host.polls(), (books.has_trouble, books.dropped)
         return parts.of_meter(books.meter, depths, connections=len(server.connections), long_polls=polls, usage=usage)
