@@ -93,7 +93,8 @@ class FrontEnd:
             )
         gate = Signatures(directory, Keyring(self.identities, lambda _key, _day: None))
         service = Service(directory, self.backend, gate, receipt_key=ReceiptKey(bytes(32)), others={})
-        self._server = Server(Companions(gate, service.serve).serve, boot="boot-", soon=lambda work: work())
+        sqs = Companions(gate, service.serve, service.prepare)
+        self._server = Server(sqs.serve, sqs.prepare, boot="boot-", soon=lambda work: work())
 
     def outcome(self, data: bytes) -> tuple[list[Command], bytes]:
         """What the back-end is told, and what is answered, if anything."""

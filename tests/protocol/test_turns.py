@@ -6,6 +6,7 @@ import pytest
 
 from holdfast.core.limits import LINE_MIN
 from holdfast.core.types import QueueName
+from holdfast.frontend.bounds import PREPARED_BYTES, PREPARED_MAX
 from holdfast.frontend.exchange import Exchange
 from holdfast.frontend.server import Server
 from holdfast.runtime import metrics
@@ -15,10 +16,10 @@ from tests.protocol.http_peer import Peer, post
 class Loop:
     """Keeps what is to be called soon, until the test says so."""
 
-    def __init__(self) -> None:
+    def __init__(self, prepare: Callable[[Exchange], None] | None = None) -> None:
         self._due: list[Callable[[], None]] = []
         self.served: list[str] = []
-        self.server = Server(self._serve, boot="boot-", soon=self._due.append)
+        self.server = Server(self._serve, prepare, boot="boot-", soon=self._due.append)
 
     def _serve(self, exchange: Exchange) -> None:
         """The queue is the path."""
@@ -133,3 +134,39 @@ def test_a_request_that_waits_when_the_server_drains_is_served_first() -> None:
     assert peer.wire.is_closed
     loop.round()  # which was due before; there is nothing left for it
     assert loop.served == ["one"]
+
+
+def test_several_are_prepared_before_they_are_served() -> None:
+    seen: list[str] = []
+    loop = Loop(lambda exchange: seen.append(f"{exchange.body.decode()} after {len(loop.served)}"))
+    peers = [loop.peer("/a") for _ in range(PREPARED_MAX + 2)]
+    seen.clear()
+    for number, peer in enumerate(peers):
+        peer.send(post(str(number).encode(), target="/a"))
+    loop.round()
+    assert loop.served == [str(number) for number in range(PREPARED_MAX + 2)]
+    first = [f"{number} after 0" for number in range(PREPARED_MAX)]
+    assert seen == [*first, *(f"{number} after {PREPARED_MAX}" for number in range(PREPARED_MAX, PREPARED_MAX + 2))]
+
+
+def test_long_requests_are_not_prepared_in_great_number() -> None:
+    seen: list[int] = []
+    loop = Loop(lambda _: seen.append(len(loop.served)))
+    peers = [loop.peer("/a") for _ in range(4)]
+    seen.clear()
+    for peer in peers:
+        peer.send(post(b"x" * (PREPARED_BYTES // 2), target="/a"))
+    loop.round()
+    assert seen == [0, 0, 2, 2]
+
+
+def test_who_is_alone_for_a_queue_beside_a_crowd_is_the_last_that_is_prepared_with_others() -> None:
+    seen: list[str] = []
+    loop = Loop(lambda exchange: seen.append(exchange.target.decode()))
+    busy, quiet = [loop.peer("/busy") for _ in range(LINE_MIN + 4)], loop.peer("/quiet")
+    seen.clear()
+    for peer in (*busy, quiet):
+        peer.send(post(b"x", target="/quiet" if peer is quiet else "/busy"))
+    loop.round()
+    assert seen == ["/busy", "/quiet"]
+    assert len(loop.served) == 2

@@ -222,9 +222,9 @@ def _sqs_server(
     )
     if (auto := auto_create(config, queues, gate)) is not None:
         service.make_missing = auto.take
-    serve = Companions(gate, service.serve).serve
+    sqs = Companions(gate, service.serve, service.prepare)
     crowd = Crowd(per_address_max=config.limits.connections_per_address, proxies=config.proxy.trusted)
-    return Server(serve, boot=_boot(), soon=asyncio.get_running_loop().call_soon, crowd=crowd)
+    return Server(sqs.serve, sqs.prepare, boot=_boot(), soon=asyncio.get_running_loop().call_soon, crowd=crowd)
 
 
 async def _keep_following(follow: Follow) -> None:

@@ -20,6 +20,8 @@ CONNECTIONS_PER_ADDRESS_MAX: Final = 1000  # a loopback address may have them al
 UNFINISHED_BYTES_MAX: Final = 268_435_456  # bodies that are still arriving, of all connections together
 UNSENT_BYTES_MAX: Final = 262_144  # an answer in the socket's buffer; more than this pauses the connection
 
+PREPARED_MAX: Final = 8  # requests whose signatures are checked one after the other, before they are served,
+PREPARED_BYTES: Final = 16_384  # and of so many bytes: what was read lately is still in the processor's cache
 TURN_S: Final = 0.001  # requests that have come are served for so long, then what came meanwhile is read
 BRISK_TURN_S: Final = 0.0002  # the same after a request that is alone for its queue beside long lines,
 BRISK_S: Final = 0.003  # for so long: it hears of the disk sooner

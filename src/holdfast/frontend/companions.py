@@ -32,9 +32,10 @@ _HEALTH: Final = {
 
 
 class Companions:
-    def __init__(self, gate: Gate, serve_sqs: Serve) -> None:
+    def __init__(self, gate: Gate, serve_sqs: Serve, prepare_sqs: Serve) -> None:
         self._gate = gate
         self._serve_sqs = serve_sqs
+        self._prepare_sqs = prepare_sqs
 
     def serve(self, exchange: Exchange) -> None:
         if exchange.method in (b"GET", b"HEAD") and exchange.target in _HEALTH:
@@ -43,6 +44,11 @@ class Companions:
             self._serve_sts(exchange)
         else:
             self._serve_sqs(exchange)
+
+    def prepare(self, exchange: Exchange) -> None:
+        """Before its turn, what can be done then; of SQS in JSON."""
+        if _TARGET in exchange.headers and exchange.target not in _HEALTH:
+            self._prepare_sqs(exchange)
 
     def _serve_sts(self, exchange: Exchange) -> None:
         exchange.wording = Wording("GetCallerIdentity", namespace=_STS_NAMESPACE)

@@ -121,6 +121,15 @@ class Connection:  # an asyncio.Protocol by what it does; that base would keep m
             self._is_waiting = True
             self._server.await_turn(self, self._subject)
 
+    def prepare(self) -> int:
+        """Before its turn, if nothing stands before what it will serve first. Answers the bytes of that."""
+        if not self._queue or self._current is not None or self._is_clogged or self._is_closing:
+            return 0
+        exchange = self._queue[0]
+        if exchange.method and self._server.prepare is not None:
+            self._server.prepare(exchange)
+        return len(exchange.body)
+
     def take_turn(self) -> None:
         self._is_waiting = False
         self._advance()

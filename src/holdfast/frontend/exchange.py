@@ -2,7 +2,7 @@
 
 from binascii import hexlify
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from holdfast.core.admission.bucket import RequestThrottled
 from holdfast.core.errors import HoldfastError
@@ -139,6 +139,8 @@ class Exchange:
         "method",
         "on_gone",
         "queue",
+        "refusal",
+        "request",
         "size",
         "tally",
         "target",
@@ -163,6 +165,8 @@ class Exchange:
         self.is_last = is_last  # the connection closes after this answer
         self.is_gone = False
         self.caller: Caller = NOBODY  # until admission says who it is
+        self.request: Any = None  # what it asks for, if that was looked at before its turn,
+        self.refusal: HoldfastError | None = None  # or why it is refused
         self.on_gone: Callable[[], None] | None = None  # called when the client leaves before the answer
         self.wording: Wording | None = None  # of the Query dialect; None: JSON
         # what is counted of it, once, when it is answered

@@ -30,8 +30,12 @@ class Server:
     """Owns all connections of one listening socket. `serve` is called for each request and must see to it that
     the exchange is answered. `soon` calls what it is given when everything that has arrived is read."""
 
-    def __init__(self, serve: Serve, *, boot: str, soon: Soon, crowd: Crowd | None = None) -> None:
+    def __init__(
+        self, serve: Serve, prepare: Serve | None = None, *, boot: str, soon: Soon, crowd: Crowd | None = None
+    ) -> None:
+        """`prepare`: what can be done for an exchange before its turn, for several in a row."""
         self.serve = serve
+        self.prepare = prepare
         self._soon = soon
         self.crowd = crowd or Crowd()
         self.heads = Heads(boot, formatdate(usegmt=True))
@@ -86,10 +90,13 @@ class Server:
     def _take_turns(self) -> None:
         """For a bounded time; then the loop reads what has come meanwhile, and hears of the disk."""
         turns, now = self._turns, metrics.now()
-        until = now + (bounds.TURN_S if now >= self._brisk_until else bounds.BRISK_TURN_S)
+        is_brisk = now < self._brisk_until
+        until = now + (bounds.BRISK_TURN_S if is_brisk else bounds.TURN_S)
+        few = 1 if is_brisk or self.prepare is None else bounds.PREPARED_MAX
         is_over = False
         while turns and not is_over:
-            turns.take().take_turn()
+            for connection in self._next(few):
+                connection.take_turn()
             now = metrics.now()
             is_over = turns.is_light or now >= until
         if turns.is_light:
@@ -100,6 +107,18 @@ class Server:
         self._is_turn_due = bool(turns)
         if self._is_turn_due:
             self._soon(self._take_turns)
+
+    def _next(self, count_max: int) -> list[Connection]:
+        """Those who are served next, with what can be done for each of them beforehand done."""
+        turns, size = self._turns, 0
+        found: list[Connection] = []
+        while turns and size < bounds.PREPARED_BYTES and len(found) < count_max:
+            connection = turns.take()
+            found.append(connection)
+            size += connection.prepare()
+            if turns.is_light:
+                break
+        return found
 
     def expects_more(self) -> bool:
         """Requests wait to be served soon, and none that was just served should wait for them."""
