@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.backend.disk import FOLDERS, ZEROS_BYTES, Disk, make_folders
+from holdfast.backend.disk import FOLDERS, PIECE_BYTES, ZEROS_BYTES, Disk, make_folders
 from holdfast.backend.letters import GAP_BYTES, LETTER_BYTES, SHELF_MASK, SPAN_BYTES, LetterCache, spanned
 from holdfast.core.log.archive import Location
 from holdfast.core.log.files import Create, List, Read, Rename, Size, Sync, SyncDir, Unlink, Work, Write, replace
@@ -55,12 +55,20 @@ def test_a_created_file_is_really_allocated(disk: Disk, tmp_path: Path) -> None:
     disk.close()
 
 
-def test_making_a_large_file_rests_between_its_steps(tmp_path: Path) -> None:
+def test_making_a_large_file_rests_between_its_steps_until_there_is_no_time(tmp_path: Path) -> None:
     make_folders(tmp_path / "shard")
     sizes: list[int] = []
-    disk = Disk(tmp_path / "shard", rest=lambda: sizes.append((tmp_path / "shard/segments/a").stat().st_size))
-    disk.execute(Create("segments/a", 3 * ZEROS_BYTES))
-    assert sizes == [ZEROS_BYTES, 2 * ZEROS_BYTES, 3 * ZEROS_BYTES]
+
+    def rest() -> bool:
+        sizes.append((tmp_path / "shard/segments/a").stat().st_size)
+        return len(sizes) == 3
+
+    disk = Disk(tmp_path / "shard", rest=rest)
+    disk.execute(Create("segments/a", 5 * ZEROS_BYTES + 7))
+    assert sizes == [PIECE_BYTES, 2 * PIECE_BYTES, 3 * PIECE_BYTES]
+    made = tmp_path / "shard/segments/a"
+    assert made.read_bytes() == bytes(5 * ZEROS_BYTES + 7)
+    assert made.stat().st_blocks * 512 >= 5 * ZEROS_BYTES
     disk.close()
 
 

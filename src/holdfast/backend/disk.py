@@ -31,9 +31,10 @@ from holdfast.runtime.failpoint import failpoint
 
 FOLDERS: Final = ("segments", "index", "snapshots", "quarantine", "keys")
 OPEN_MAX: Final = 8  # descriptors kept; each also keeps the space of a file that was removed
-# Written at once when a file is filled with zeros. Where memory has to be got first, as on a virtual machine that gave
-# it back, a megabyte takes the kernel 3 ms, and who shares the processor waits so long.
-ZEROS_BYTES: Final = 65_536
+ZEROS_BYTES: Final = 1_048_576  # written at once when a file is filled with zeros
+# The same while there is time. Where memory has to be got first, as on a virtual machine that gave it back, a megabyte
+# takes the kernel 3 ms, and who shares the processor waits so long.
+PIECE_BYTES: Final = 65_536
 BUFFER_BYTES: Final = 65_536  # for reads at once that are no longer: making one each time takes as long as the read
 SYNC_EVERY: Final = 1_048_576  # a large file is synced in steps: the log's own syncs do not queue behind all of it
 
@@ -51,8 +52,8 @@ def make_folders(root: Path) -> None:
 
 
 class Disk:
-    def __init__(self, root: Path, *, open_max: int = OPEN_MAX, rest: Callable[[], object] | None = None) -> None:
-        """`rest` is called between two steps of making a large file."""
+    def __init__(self, root: Path, *, open_max: int = OPEN_MAX, rest: Callable[[], bool] | None = None) -> None:
+        """`rest` is called between two steps of making a large file; the answer true: there is no time for more."""
         self._root = f"{root}/"
         self._open_max = open_max
         self._rest = rest
@@ -136,15 +137,23 @@ class Disk:
     def _create(self, operation: Create) -> None:
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         descriptor = self._keep(operation.path, os.open(self._root + operation.path, flags, 0o600))
-        zeros = bytes(min(operation.size, ZEROS_BYTES))
-        for offset in range(0, operation.size, ZEROS_BYTES):
-            left = operation.size - offset
-            _write_all(descriptor, zeros if left >= len(zeros) else zeros[:left], offset)
-            if offset and offset % SYNC_EVERY == 0:
-                _fdatasync(descriptor)
-            if self._rest is not None:
-                self._rest()
+        self._fill(descriptor, operation.size)
         failpoint("file created")
+
+    def _fill(self, descriptor: int, size: int) -> None:
+        """With zeros."""
+        zeros = bytes(min(size, ZEROS_BYTES if self._rest is None else PIECE_BYTES))
+        offset = synced = 0
+        is_resting = self._rest is not None
+        while offset < size:
+            left = size - offset
+            _write_all(descriptor, zeros if left >= len(zeros) else zeros[:left], offset)
+            offset += min(left, len(zeros))
+            if offset - synced >= SYNC_EVERY and offset < size:
+                _fdatasync(descriptor)
+                synced = offset
+            if is_resting and self._rest is not None and self._rest():
+                is_resting, zeros = False, bytes(ZEROS_BYTES)
 
     def _write(self, operation: Write) -> None:
         failpoint("before a write")

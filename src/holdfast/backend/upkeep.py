@@ -146,9 +146,9 @@ class Upkeep:
         finally:
             self._spares.close()
 
-    def _rest(self) -> None:
-        """Between two steps of filling a spare with zeros, in its thread."""
-        self._is_urgent.wait(REST_S)
+    def _rest(self) -> bool:
+        """Between two steps of filling a spare with zeros, in its thread. True: no more rests."""
+        return self._is_urgent.wait(REST_S)
 
     # indexes and snapshots
 
