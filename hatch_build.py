@@ -27,8 +27,8 @@ COMPILED = {
     "core/replication": "replica_log",
     "core/admission": "access authorization canonical signature turns wildcard",
     "protocol": "batches content decoding digests json messages names receives",
-    "frontend": "admit bounds caller changes companions connection dialect exchange forward head keyring locate peeks "
-    "reach refusals rights server service trail",
+    "frontend": "admit bounds caller changes companions connection dialect exchange forward glance head keyring locate "
+    "peeks reach refusals rights server service trail",
     "backend": "disk host lead letters writer",
     "runtime": "clock crypto failpoint metrics rpc workers",
 }

@@ -28,6 +28,7 @@ from holdfast.core.admission.denials import (
     SignatureDoesNotMatch,
 )
 from holdfast.core.admission.signature import Signed, Signer, SigningKeys, Verifier, derive
+from holdfast.core.limits import SIGNED_HEADS_MAX
 from holdfast.frontend import head
 
 KEY, SECRET = "AKIDEXAMPLE", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY"
@@ -258,7 +259,7 @@ def test_the_region_is_the_one_of_the_credential() -> None:
 def test_a_repeated_header_is_signed_as_one() -> None:
     request = sign(headers={**JSON, "X-Amz-Meta": "a,b"}, body=SEND)
     split = [pair for pair in request.headers.items() if pair[0] != b"x-amz-meta"]
-    headers = head.join([*split, (b"X-Amz-Meta", b" a "), (b"x-amz-meta", b"b")])
+    headers = head.join([*split, (b"X-Amz-Meta", b"a"), (b"x-amz-meta", b"b")])
     assert verify(msgspec.structs.replace(request, headers=headers)).access_key == KEY
 
 
@@ -459,7 +460,8 @@ def test_a_presigned_url_without_expiry_lives_fifteen_minutes() -> None:
     empty = sha256().hexdigest().encode()
     canonical = b"GET\n/\n" + canonical_query(query) + b"\nhost:h\n\nhost\n" + empty
     hashed = sha256(canonical).hexdigest().encode()
-    signature = derive(SECRET, claim)(b"AWS4-HMAC-SHA256\n20250615T150640Z\n" + scope + b"\n" + hashed)
+    key = derive(SECRET, claim)
+    signature = key.end(key.begin(b"AWS4-HMAC-SHA256\n20250615T150640Z\n" + scope + b"\n"), hashed)
     request = Signed(b"GET", b"/", query + b"&X-Amz-Signature=" + signature, {b"host": b"h"}, b"")
     assert verify(request, NOW + 900).is_presigned
     refused(request, SignatureDoesNotMatch, NOW + 901)
@@ -505,15 +507,15 @@ def test_an_empty_secret_is_a_secret_like_any_other() -> None:
 def test_keys_are_derived_once_per_scope_and_the_oldest_is_forgotten_first() -> None:
     keys = SigningKeys(keys_max=2)
     claims = [read_claim(f"{KEY}/20250615/r{n}/sqs/aws4_request".encode(), b"host") for n in range(3)]
-    signs = [keys.get(claim, SECRET) for claim in claims]
-    for claim, signer in zip(claims, signs, strict=True):
-        keys.keep(claim, SECRET, sign=signer)
-    assert keys.get(claims[0], SECRET) is not signs[0]
-    assert keys.get(claims[1], SECRET) is signs[1]
-    assert keys.get(claims[2], SECRET) is signs[2]
-    assert keys.get(claims[2], "another") is not signs[2]
-    keys.keep(claims[2], SECRET, sign=signs[0])  # replacing needs no room
-    assert keys.get(claims[1], SECRET) is signs[1]
+    derived = [keys.get(claim, SECRET) for claim in claims]
+    for claim, key in zip(claims, derived, strict=True):
+        keys.keep(claim, SECRET, key=key)
+    assert keys.get(claims[0], SECRET) is not derived[0]
+    assert keys.get(claims[1], SECRET) is derived[1]
+    assert keys.get(claims[2], SECRET) is derived[2]
+    assert keys.get(claims[2], "another") is not derived[2]
+    keys.keep(claims[2], SECRET, key=derived[0])  # replacing needs no room
+    assert keys.get(claims[1], SECRET) is derived[1]
 
 
 def test_only_verified_requests_are_remembered() -> None:
@@ -523,11 +525,33 @@ def test_only_verified_requests_are_remembered() -> None:
         verifier.verify(bad, NOW)
     assert not verifier._routines
     assert not verifier._keys._keys
+    assert not verifier._heads
     long = sign(headers={**JSON, **{f"X-Amz-{n:064d}": "x" for n in range(20)}}, body=SEND)
     assert verifier.verify(long, NOW).access_key == KEY
     assert not verifier._routines  # too long to be kept
     verifier.verify(USUAL, NOW)
     assert len(verifier._routines) == 1
+
+
+def test_what_is_remembered_of_a_head_serves_other_bodies_and_nothing_else() -> None:
+    verifier = Verifier(secret_of)
+    other = sign(headers=JSON, body=SEND + b" ")
+    for request in (USUAL, USUAL, other):
+        assert verifier.verify(request, NOW).access_key == KEY
+    assert len(verifier._heads) == 1
+    with pytest.raises(SignatureDoesNotMatch):
+        verifier.verify(msgspec.structs.replace(USUAL, body=other.body), NOW)
+    for changed in ({"path": b"/x"}, {"method": b"GET"}, {"headers": {**USUAL.headers, b"host": b"elsewhere"}}):
+        with pytest.raises(SignatureDoesNotMatch):
+            verifier.verify(msgspec.structs.replace(USUAL, **changed), NOW)
+    assert len(verifier._heads) == 1
+
+
+def test_heads_are_bounded() -> None:
+    verifier = Verifier(secret_of)
+    for number in range(SIGNED_HEADS_MAX + 10):
+        verifier.verify(sign("POST", f"/q{number}", headers=JSON, body=SEND), NOW)
+    assert len(verifier._heads) == SIGNED_HEADS_MAX
 
 
 # --- mutations ----------------------------------------------------------------------------------------

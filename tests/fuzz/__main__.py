@@ -1,4 +1,4 @@
-"""More of the fuzzing than the tests do: signatures, then HTTP.
+"""More of the fuzzing than the tests do: signatures, then HTTP, then what of it is read at a glance.
 
 python -m tests.fuzz --count 1000000 --seed anything
 """
@@ -7,7 +7,7 @@ import argparse
 import sys
 import time
 
-from tests.fuzz import http, signatures
+from tests.fuzz import glances, http, signatures
 
 PER_STREAM = 30  # a stream of HTTP, served five times over, costs as much as so many signatures
 
@@ -31,6 +31,9 @@ def main() -> int:
     for make in (http.right_stream, http.odd_stream, http.damaged_stream):
         http.run(make, count, seed=asked.seed)
     print(f"HTTP: {3 * count} streams served as the reference reads them, in {time.monotonic() - begin:.0f} s")
+    begin, count = time.monotonic(), asked.count // PER_STREAM
+    usual = glances.run(count, seed=asked.seed)
+    print(f"HTTP: {count} requests, {usual} read at a glance as they are parsed, in {time.monotonic() - begin:.0f} s")
     return 0
 
 

@@ -85,6 +85,7 @@ SIGNATURE_SKEW_S: Final = 900  # how far a client's clock may be off, as in AWS
 PRESIGNED_MAX_S: Final = 604_800  # X-Amz-Expires, seven days
 SIGNING_KEYS_MAX: Final = 4096  # derived keys remembered; one per access key, day, region and service
 AUTHORIZATIONS_MAX: Final = 4096  # parsed Authorization headers remembered; clients repeat all but the signature
+SIGNED_HEADS_MAX: Final = 1024  # beginnings of hashes remembered; they are of use for a second, 2 KB each
 AUTHORIZATION_BYTES_MAX: Final = 1024  # a longer one is parsed anew each time; usual ones have 250
 
 # Admission: policies

@@ -1,6 +1,6 @@
 """One connection to the SQS port: our own small asyncio protocol on httptools.
 
-    bytes ──▶ parser ──▶ complete requests, in a queue ──▶ its turn ──▶ one exchange at a time ──▶ answer ──▶ …
+    bytes ──▶ glance or parser ──▶ complete requests ──▶ its turn ──▶ one exchange at a time ──▶ answer ──▶ …
 
 Laws
 - Answers leave in the order of requests: a connection serves one exchange at a time, and stops reading while
@@ -20,6 +20,7 @@ import httptools
 from holdfast.core.types import QueueName
 from holdfast.frontend import bounds, head, refusals
 from holdfast.frontend.exchange import Exchange
+from holdfast.frontend.glance import Usual
 
 if TYPE_CHECKING:
     from holdfast.frontend.server import Server
@@ -27,9 +28,9 @@ if TYPE_CHECKING:
 
 class Connection:  # an asyncio.Protocol by what it does; that base would keep mypyc from compiling it whole
     __slots__ = tuple(
-        "_body _body_more _current _head_bytes _headers _is_advancing _is_clogged _is_closing _is_paused _is_split "
-        "_is_waiting _owes_continue _pairs _parser _peer _phase _queue _received _refusal _server _since _subject "
-        "_target _transport heads".split()
+        "_body _body_more _current _head_bytes _headers _is_advancing _is_between _is_clogged _is_closing _is_paused "
+        "_is_split _is_waiting _owes_continue _pairs _parser _peer _phase _queue _received _refusal _server _since "
+        "_subject _target _transport heads".split()
     )
 
     def __init__(self, server: "Server") -> None:
@@ -38,6 +39,7 @@ class Connection:  # an asyncio.Protocol by what it does; that base would keep m
         self._transport: asyncio.Transport
         self._peer = ""
         self.heads = server.heads
+        self._is_between = True  # nothing of a request has been shown to the parser since the last one
         # the request being read
         self._phase = bounds.IDLE
         self._since = server.second
@@ -96,6 +98,11 @@ class Connection:  # an asyncio.Protocol by what it does; that base would keep m
     def data_received(self, data: bytes) -> None:
         if self._is_deaf():
             return
+        is_new, waiting = self._is_between, len(self._queue)
+        usual = self._server.glance.read(data) if is_new else None
+        if usual is not None:
+            self._take_usual(usual)
+            return
         if len(data) > bounds.HEAD_BYTES_MAX:
             self._is_split = True  # so that the head is measured
         try:
@@ -110,8 +117,21 @@ class Connection:  # an asyncio.Protocol by what it does; that base would keep m
             self._split_body(len(data))
         if self._refusal is not None:
             self._queue_refusal()
+        if is_new and self._is_between and len(self._queue) == waiting + 1:
+            self._learn(data, self._queue[-1])
         if self._queue:
             self._await_turn()
+
+    def _learn(self, piece: bytes, exchange: Exchange) -> None:
+        """One request was in this piece, and nothing else."""
+        if not exchange.is_last and exchange.method:
+            self._server.glance.learn(piece, (exchange.method, exchange.target, exchange.headers, exchange.body))
+
+    def _take_usual(self, usual: Usual) -> None:
+        method, target, headers, body = usual
+        self._since = self._server.second
+        self._queue.append(Exchange(self, method, target, headers, body, is_last=self._server.is_draining))
+        self._await_turn()
 
     def _await_turn(self) -> None:
         """Reads no further while something is being served, or waits already."""
@@ -194,6 +214,9 @@ class Connection:  # an asyncio.Protocol by what it does; that base would keep m
 
     # the parser
 
+    def on_message_begin(self) -> None:
+        self._is_between = False
+
     def on_url(self, url: bytes) -> None:
         """The first sign of a request. A target may come in pieces."""
         if self._phase != bounds.HEAD:
@@ -204,7 +227,7 @@ class Connection:  # an asyncio.Protocol by what it does; that base would keep m
             self._refuse(refusals.LONG_HEAD)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        self._pairs.append((name, value))
+        self._pairs.append((name, value.strip(head.BLANKS)))
 
     def on_headers_complete(self) -> None:
         self._phase = bounds.BODY
@@ -282,6 +305,7 @@ class Connection:  # an asyncio.Protocol by what it does; that base would keep m
             return
         self._queue.append(Exchange(self, method, self._target, self._headers, body, is_last=is_last))
         self._phase = bounds.IDLE
+        self._is_between = True
         self._target = self._body = b""
         self._received = 0
         if self._body_more is not None:

@@ -8,7 +8,7 @@ from typing import Final
 from holdfast.frontend.bounds import HEAD_BYTES_MAX, HEADERS_MAX, NAME_BYTES_MAX, NAMES_MAX
 
 Pairs = list[tuple[bytes, bytes]]
-_BLANKS: Final = b" \t"  # of HTTP; Python has more
+BLANKS: Final = b" \t"  # of HTTP; Python has more
 
 
 def is_long(pairs: Pairs) -> bool:
@@ -16,13 +16,11 @@ def is_long(pairs: Pairs) -> bool:
 
 
 def join(pairs: Pairs) -> dict[bytes, bytes]:
-    """Names in lower case; the values of a repeated header joined by commas, in order, without the space around them:
-    that is how they were signed."""
+    """Names in lower case; the values of a repeated header joined by commas, in order: that is how they were signed."""
     joined: dict[bytes, bytes] = {}
     for name, value in pairs:
         before = joined.get(name.lower())
-        trimmed = value.strip(_BLANKS)
-        joined[name.lower()] = trimmed if before is None else before + b"," + trimmed
+        joined[name.lower()] = value if before is None else before + b"," + value
     return joined
 
 

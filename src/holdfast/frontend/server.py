@@ -20,6 +20,7 @@ from holdfast.frontend import bounds, head
 from holdfast.frontend.bounds import Crowd
 from holdfast.frontend.connection import Connection
 from holdfast.frontend.exchange import Exchange, Heads
+from holdfast.frontend.glance import Glance
 from holdfast.runtime import metrics
 
 Serve = Callable[[Exchange], None]
@@ -41,6 +42,7 @@ class Server:
         self.heads = Heads(boot, formatdate(usegmt=True))
         self.connections: set[Connection] = set()
         self.names = head.Names()
+        self.glance = Glance()
         self.second = 0  # coarse clock, advanced by the sweep
         self.is_draining = False
         self.end_turn: Callable[[], None] | None = None  # told when those whose turn it was have been served

@@ -13,7 +13,6 @@ Laws
   presigned URL lives for X-Amz-Expires seconds instead, or for those 15 minutes if it names none.
 """
 
-from collections.abc import Mapping
 from itertools import pairwise
 from typing import Final
 
@@ -148,7 +147,7 @@ def _check_algorithm(algorithm: bytes) -> None:
         raise IncompleteSignature(f"Unsupported AWS 'algorithm': '{text(algorithm)}' (only AWS4-HMAC-SHA256).")
 
 
-def date_of(headers: Mapping[bytes, bytes]) -> bytes:
+def date_of(headers: dict[bytes, bytes]) -> bytes:
     """X-Amz-Date, else Date; in basic form."""
     date = headers.get(b"x-amz-date")
     if date is not None:

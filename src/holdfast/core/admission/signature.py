@@ -6,20 +6,22 @@ Laws
 - `host` and every x-amz-* header that is present must be signed; the action is in one of them.
 - The service is enforced, the region only used: it goes into the key as the client wrote it.
 - No line break gets into what is hashed, except those that divide its parts.
-- Signatures are compared in constant time. Nothing is remembered of a request that was refused.
+- Signatures are compared in constant time. Nothing is remembered of a request that was refused, and what is remembered
+  is found by all that it was made of.
 - A key has one secret and no session tokens: a request with X-Amz-Security-Token comes from a client with mixed-up
   credentials, and the refusal says so.
 
 Form, dates and lifetimes: authorization.py. Canonical forms: canonical.py; two paths that differ only in repeated
 slashes and dot segments are signed alike, so whoever routes by path must not tell them apart.
 
-Time is seconds since 1970. A usual request costs three hashes: body, canonical request, signature.
+Time is seconds since 1970. A usual request costs three hashes: body, canonical request, signature. The second and the
+third begin with what clients repeat within a second, which is hashed once.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from hashlib import sha256
 from hmac import compare_digest, digest
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from holdfast.core.admission.authorization import (
     ALGORITHM,
@@ -43,7 +45,7 @@ from holdfast.core.admission.canonical import (
     parameters,
 )
 from holdfast.core.admission.denials import InvalidClientTokenId, SignatureDoesNotMatch
-from holdfast.core.limits import AUTHORIZATION_BYTES_MAX, AUTHORIZATIONS_MAX, SIGNING_KEYS_MAX
+from holdfast.core.limits import AUTHORIZATION_BYTES_MAX, AUTHORIZATIONS_MAX, SIGNED_HEADS_MAX, SIGNING_KEYS_MAX
 from holdfast.core.values import Fact, Value
 
 _SIGNATURE_CHARS: Final = 64
@@ -57,7 +59,8 @@ _HARMLESS: Final = frozenset(
 Key = TypeVar("Key")
 Held = TypeVar("Held")
 SecretOf = Callable[[str], str | None]  # of an access key id; None when there is none or it is disabled
-Sign = Callable[[bytes], bytes]
+Hash = Any  # one of hashlib's, which has no name for them
+_Mark = tuple[bytes | str | None, ...]  # the secret, and all that is signed but the body
 
 
 class Signed(Fact, frozen=True):
@@ -66,7 +69,7 @@ class Signed(Fact, frozen=True):
     method: bytes
     path: bytes
     query: bytes
-    headers: Mapping[bytes, bytes]
+    headers: dict[bytes, bytes]
     body: bytes
 
 
@@ -76,6 +79,47 @@ class Signer(Value, frozen=True):
     access_key: str
     region: str
     is_presigned: bool = False
+
+
+class SigningKey:
+    """For one day, region and service: HMAC-SHA-256 in hex, with the two blocks that hold the key hashed beforehand."""
+
+    __slots__ = ("_inner", "_outer")
+
+    def __init__(self, key: bytes) -> None:
+        padded = key.ljust(64, b"\0")
+        self._inner: Hash = sha256(bytes(each ^ 0x36 for each in padded))
+        self._outer: Hash = sha256(bytes(each ^ 0x5C for each in padded))
+
+    def begin(self, start: bytes) -> Hash:
+        """What `end` needs for all texts that start like this."""
+        inner = self._inner.copy()
+        inner.update(start)
+        return inner
+
+    def end(self, begun: Hash, rest: bytes) -> bytes:
+        inner, outer = begun.copy(), self._outer.copy()
+        inner.update(rest)
+        outer.update(inner.digest())
+        return _hex(outer)
+
+
+class _Head:
+    """Requests that differ in nothing but their bodies."""
+
+    __slots__ = ("_begun", "_key", "_request")
+
+    def __init__(self, key: SigningKey, to_sign: bytes, canonical: bytes) -> None:
+        """Both texts up to the hash that they end with."""
+        self._key = key
+        self._begun = key.begin(to_sign)
+        self._request: Hash = _begun()
+        self._request.update(canonical)
+
+    def signature(self, body_hash: bytes) -> bytes:
+        request = self._request.copy()
+        request.update(body_hash)
+        return self._key.end(self._begun, _hex(request))
 
 
 class _Routine:
@@ -91,18 +135,18 @@ class _Routine:
     hash of the body
     """
 
-    __slots__ = ("_date", "_date_s", "canonical", "claim", "known", "lines", "secret", "sign", "signer", "to_sign")
+    __slots__ = ("_canonical", "_date", "_date_s", "_lines", "_to_sign", "claim", "key", "known", "secret", "signer")
 
     def __init__(self, claim: Claim, *, is_presigned: bool = False) -> None:
         self.claim = claim
         self.known = _HARMLESS.union(claim.names)
         self.signer = Signer(claim.access_key, claim.region, is_presigned)
         self.secret: str | None = None
-        self.sign: Sign
+        self.key: SigningKey
         headers = b"".join([_escape(name) + b":%b\n" for name in claim.names])
-        self.canonical = b"%b\n%b\n%b\n" + headers + b"\n" + _escape(claim.signed) + b"\n%b"
-        self.lines = self.canonical.count(b"\n")
-        self.to_sign = ALGORITHM + b"\n%b\n" + _escape(claim.scope) + b"\n%b"
+        self._canonical = b"%b\n%b\n%b\n" + headers + b"\n" + _escape(claim.signed) + b"\n"
+        self._lines = self._canonical.count(b"\n")
+        self._to_sign = ALGORITHM + b"\n%b\n" + _escape(claim.scope) + b"\n"
         self._date: bytes | None = None
         self._date_s = 0
 
@@ -113,21 +157,28 @@ class _Routine:
             self._date = date
         return self._date_s
 
+    def head(self, date: bytes, parts: tuple[bytes, ...]) -> _Head | None:
+        """`parts`: method, path, query and values, in canonical form. None when one of them breaks its line."""
+        canonical = self._canonical % parts
+        if canonical.count(b"\n") != self._lines:
+            return None
+        return _Head(self.key, self._to_sign % (date,), canonical)
+
 
 class SigningKeys:
     """Derived keys, which save four of a request's five HMACs. Bounded; the oldest is forgotten first."""
 
     def __init__(self, *, keys_max: int = SIGNING_KEYS_MAX) -> None:
         self._keys_max = keys_max
-        self._keys: dict[tuple[str, bytes], tuple[str, Sign]] = {}  # by access key and scope
+        self._keys: dict[tuple[str, bytes], tuple[str, SigningKey]] = {}  # by access key and scope
 
-    def get(self, claim: Claim, secret: str) -> Sign:
+    def get(self, claim: Claim, secret: str) -> SigningKey:
         known = self._keys.get((claim.access_key, claim.scope))
         return known[1] if known and known[0] == secret else derive(secret, claim)
 
-    def keep(self, claim: Claim, secret: str, *, sign: Sign) -> None:
+    def keep(self, claim: Claim, secret: str, *, key: SigningKey) -> None:
         """Only of a verified request, so that nobody fills the table without a secret."""
-        _put(self._keys, (claim.access_key, claim.scope), value=(secret, sign), entries_max=self._keys_max)
+        _put(self._keys, (claim.access_key, claim.scope), value=(secret, key), entries_max=self._keys_max)
 
 
 class Verifier:
@@ -137,6 +188,7 @@ class Verifier:
         self._secret_of = secret_of
         self._keys = SigningKeys() if keys is None else keys
         self._routines: dict[bytes, _Routine] = {}  # by the Authorization header up to its signature
+        self._heads: dict[_Mark, _Head] = {}
 
     def verify(self, request: Signed, now_s: int, *, service: bytes = b"sqs") -> Signer:
         """Who signed the request, or a Denial."""
@@ -177,74 +229,75 @@ class Verifier:
         claim, headers = routine.claim, request.headers
         if claim.service != service:
             raise SignatureDoesNotMatch(f"Credential should be scoped to correct service: '{text(service)}'.")
-        if not headers.keys() <= routine.known:
-            _check_coverage(headers, claim.names)
+        for name in headers:
+            if name not in routine.known:
+                _check_coverage(name)
         secret = self._secret_of(claim.access_key)
         if secret is None:
             raise InvalidClientTokenId
         is_new = secret != routine.secret
         if is_new:
-            routine.secret, routine.sign = secret, self._keys.get(claim, secret)
-        if not _is_signature(request, routine, date=date, signature=signature):
+            routine.secret, routine.key = secret, self._keys.get(claim, secret)
+        if not self._is_signature(request, routine, date=date, signature=signature):
             raise SignatureDoesNotMatch
         if is_new:
-            self._keys.keep(claim, secret, sign=routine.sign)
+            self._keys.keep(claim, secret, key=routine.key)
+
+    def _is_signature(self, request: Signed, routine: _Routine, *, date: bytes, signature: bytes) -> bool:
+        headers, claim = request.headers, routine.claim
+        body_hash = _hash(request.body)
+        declared = headers.get(b"x-amz-content-sha256")
+        if declared is not None and declared != body_hash:
+            raise SignatureDoesNotMatch(
+                "The value of the header x-amz-content-sha256 is not the SHA-256 of the body; unsigned and streamed "
+                "bodies are not accepted."
+            )
+        values = _signed_values(headers, claim.names)
+        if request.query:
+            return _is_query_signed(request, routine, values, date=date, body_hash=body_hash, signature=signature)
+        method, path = request.method, request.path
+        mark: _Mark = (routine.secret, claim.scope, claim.signed, date, method, path, *values)
+        known = self._heads.get(mark)
+        if known is not None:
+            return compare_digest(known.signature(body_hash), signature)
+        head = routine.head(date, (method, canonical_path(path), b"", *_canonical(values)))
+        if head is None or not compare_digest(head.signature(body_hash), signature):
+            return False
+        _put(self._heads, mark, value=head, entries_max=SIGNED_HEADS_MAX)
+        return True
 
 
-def derive(secret: str, claim: Claim) -> Sign:
-    """The key for one day, region and service, as the function that signs with it."""
+def derive(secret: str, claim: Claim) -> SigningKey:
     key = b"AWS4" + secret.encode()
     for part in (*claim.scope.split(b"/")[:-1], TERMINATOR):
         key = digest(key, part, "sha256")
-    return _hmac_of(key)
+    return SigningKey(key)
 
 
-def _hmac_of(key: bytes) -> Sign:
-    """HMAC-SHA-256 in hex, with the two blocks that hold the key hashed beforehand."""
-    padded = key.ljust(64, b"\0")
-    inner, outer = sha256(bytes(each ^ 0x36 for each in padded)), sha256(bytes(each ^ 0x5C for each in padded))
-
-    def sign(message: bytes) -> bytes:
-        inside, outside = inner.copy(), outer.copy()
-        inside.update(message)
-        outside.update(inside.digest())
-        return outside.hexdigest().encode()
-
-    return sign
-
-
-def _is_signature(request: Signed, routine: _Routine, *, date: bytes, signature: bytes) -> bool:
+def _is_query_signed(
+    request: Signed, routine: _Routine, values: list[bytes], *, date: bytes, body_hash: bytes, signature: bytes
+) -> bool:
     """A query that can be read in two ways may be signed in either."""
-    headers, query = request.headers, request.query
-    body_hash = _hash(request.body)
-    declared = headers.get(b"x-amz-content-sha256")
-    if declared is not None and declared != body_hash:
-        raise SignatureDoesNotMatch(
-            "The value of the header x-amz-content-sha256 is not the SHA-256 of the body; unsigned and streamed bodies "
-            "are not accepted."
-        )
-    before = (request.method, canonical_path(request.path))
-    after = (*_signed_values(headers, routine.claim.names), body_hash)
-    if not query:
-        return _is_signed(routine, (*before, b"", *after), date=date, signature=signature)
     without = PRESIGNED_SIGNATURE if routine.signer.is_presigned else b""
-    as_sent, anew = canonical_query(query, without=without), encoded_query(query, without=without)
-    return _is_signed(routine, (*before, as_sent, *after), date=date, signature=signature) or (
-        as_sent != anew and _is_signed(routine, (*before, anew, *after), date=date, signature=signature)
-    )
-
-
-def _is_signed(routine: _Routine, parts: tuple[bytes, ...], *, date: bytes, signature: bytes) -> bool:
-    canonical = routine.canonical % parts
-    if canonical.count(b"\n") != routine.lines:
-        return False
-    return compare_digest(routine.sign(routine.to_sign % (date, _hash(canonical))), signature)
+    as_sent = canonical_query(request.query, without=without)
+    anew = encoded_query(request.query, without=without)
+    for query in (as_sent,) if as_sent == anew else (as_sent, anew):
+        head = routine.head(date, (request.method, canonical_path(request.path), query, *_canonical(values)))
+        if head is not None and compare_digest(head.signature(body_hash), signature):
+            return True
+    return False
 
 
 def _hash(data: bytes) -> bytes:
-    sum_of = _begun()
-    sum_of.update(data)
-    return sum_of.hexdigest().encode()
+    hashed = _begun()
+    hashed.update(data)
+    return _hex(hashed)
+
+
+def _hex(hashed: Hash) -> bytes:
+    """Of what was hashed."""
+    digits: str = hashed.hexdigest()
+    return digits.encode()
 
 
 def _escape(data: bytes) -> bytes:
@@ -252,23 +305,25 @@ def _escape(data: bytes) -> bytes:
     return data.replace(b"%", b"%%")
 
 
-def _signed_values(headers: Mapping[bytes, bytes], names: tuple[bytes, ...]) -> list[bytes]:
+def _signed_values(headers: dict[bytes, bytes], names: tuple[bytes, ...]) -> list[bytes]:
     try:
-        values = [headers[name] for name in names]
+        return [headers[name] for name in names]
     except KeyError as missing:
         name = text(missing.args[0])
         raise SignatureDoesNotMatch(f"The header '{name}' is signed, and the request does not have it.") from None
-    together = b"".join(values)
-    return values if together.split() == [together] else [canonical_value(value) for value in values]
 
 
-def _check_coverage(headers: Mapping[bytes, bytes], names: tuple[bytes, ...]) -> None:
-    for name in headers:
-        if name.lower().startswith(b"x-amz-") and name not in names:
-            raise SignatureDoesNotMatch(
-                f"There were headers present in the request which were not signed: '{text(name)}'. Every header whose "
-                "name begins with x-amz- must be a 'SignedHeader'."
-            )
+def _canonical(values: list[bytes]) -> list[bytes]:
+    return [canonical_value(value) for value in values]
+
+
+def _check_coverage(name: bytes) -> None:
+    """Of a header that is not signed."""
+    if name.lower().startswith(b"x-amz-"):
+        raise SignatureDoesNotMatch(
+            f"There were headers present in the request which were not signed: '{text(name)}'. Every header whose name "
+            "begins with x-amz- must be a 'SignedHeader'."
+        )
 
 
 def _check_one_form(query: bytes) -> None:
