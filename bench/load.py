@@ -120,7 +120,8 @@ class Loop:
 
     def run(self, until: Callable[[int], bool], *, tick: Callable[[int], None] | None = None) -> None:
         """Serves replies until `until(now)`. With `tick` it does not sleep: it has a core to itself, and
-        a sleep would be rounded to milliseconds."""
+        a sleep would be rounded to milliseconds. Many replies come at once, when a frame is on the disk; what is due
+        meanwhile is sent between them."""
         wait_s = 0.0 if tick else 0.05
         heard = now = time.perf_counter_ns()
         while not until(now):
@@ -130,6 +131,8 @@ class Loop:
                 tick(now)
             for number, _ in events:
                 self._serve(self._connections[number], now)
+                if tick:
+                    tick(time.perf_counter_ns())
             if self._has_others:
                 for number, _ in self._others.poll(0.0, OTHERS_AT_ONCE):
                     self._serve(self._connections[number], now)
