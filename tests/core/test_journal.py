@@ -257,13 +257,13 @@ def test_appending_where_there_is_no_room_is_the_owner_s_mistake() -> None:
         host.journal.append(sent(1, b"x" * SEGMENT))
 
 
-def test_a_spare_is_urgent_when_half_of_the_segment_is_used() -> None:
+def test_a_spare_is_urgent_when_the_segment_is_used_faster_than_it_is_made() -> None:
     host = fresh()
     host.prepare()
-    host.send()
-    assert not host.journal.is_spare_urgent()
     host.journal.append(sent(2, b"x" * (SEGMENT // 2)))
-    assert host.journal.is_spare_urgent()
+    assert host.journal.is_spare_urgent(0)
+    assert host.journal.is_spare_urgent(SEGMENT // 4)
+    assert not host.journal.is_spare_urgent(SEGMENT // 2)
 
 
 def test_one_spare_is_prepared_at_a_time() -> None:

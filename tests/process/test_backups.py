@@ -10,7 +10,7 @@ import pytest
 
 from holdfast.cli import env
 from holdfast.client.signer import Credentials
-from holdfast.client.sqs import Sqs
+from holdfast.client.sqs import Refused, Sqs
 from tests.process.guarded import Guarded, guarded
 from tests.process.typed import Typed, typed
 
@@ -44,8 +44,19 @@ class Load:
         with client(self.data) as sqs:
             for number in range(MESSAGES // SENDERS):
                 name = f"{sender}.{number}"
-                sqs.call("SendMessage", QueueUrl=sqs.url(QUEUE), MessageBody=f"{name} {filler}")
+                while not self.is_taken(sqs, f"{name} {filler}"):
+                    time.sleep(0.1)
                 self.sent[name] = time.monotonic()
+
+    def is_taken(self, sqs: Sqs, body: str) -> bool:
+        """A disk that is slower than the clients makes them wait, as every SDK does."""
+        try:
+            sqs.call("SendMessage", QueueUrl=sqs.url(QUEUE), MessageBody=body)
+        except Refused as refusal:
+            if refusal.status != 503:
+                raise
+            return False
+        return True
 
     def consume(self) -> None:
         """Deletes nine of ten."""

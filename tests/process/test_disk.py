@@ -59,8 +59,9 @@ def test_making_a_large_file_rests_between_its_steps_until_there_is_no_time(tmp_
     make_folders(tmp_path / "shard")
     sizes: list[int] = []
 
-    def rest() -> bool:
+    def rest(ready_bytes: int) -> bool:
         sizes.append((tmp_path / "shard/segments/a").stat().st_size)
+        assert ready_bytes == sizes[-1]
         return len(sizes) == 3
 
     disk = Disk(tmp_path / "shard", rest=rest)

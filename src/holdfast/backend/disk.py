@@ -52,8 +52,9 @@ def make_folders(root: Path) -> None:
 
 
 class Disk:
-    def __init__(self, root: Path, *, open_max: int = OPEN_MAX, rest: Callable[[], bool] | None = None) -> None:
-        """`rest` is called between two steps of making a large file; the answer true: there is no time for more."""
+    def __init__(self, root: Path, *, open_max: int = OPEN_MAX, rest: Callable[[int], bool] | None = None) -> None:
+        """`rest` is called between two steps of making a large file, and told how much of it there is; the answer true:
+        there is no time for more rests."""
         self._root = f"{root}/"
         self._open_max = open_max
         self._rest = rest
@@ -152,7 +153,7 @@ class Disk:
             if offset - synced >= SYNC_EVERY and offset < size:
                 _fdatasync(descriptor)
                 synced = offset
-            if is_resting and self._rest is not None and self._rest():
+            if is_resting and self._rest is not None and self._rest(offset):
                 is_resting, zeros = False, bytes(ZEROS_BYTES)
 
     def _write(self, operation: Write) -> None:

@@ -73,6 +73,7 @@ class Upkeep:
         self._spares = Disk(root, rest=self._rest)  # used in a thread of its own
         self._preparing = preparing
         self._is_urgent = threading.Event()  # the next spare will be needed soon
+        self._ready_bytes = 0  # of it
         self._submit = submit
         self._fail = fail
         self._loop = asyncio.get_running_loop()
@@ -97,7 +98,7 @@ class Upkeep:
         if self._journal.wants_spare() and not self._is_waiting:
             self._is_waiting = True
             self._start(self._prepare_spare())
-        if self._is_waiting and self._journal.is_spare_urgent():
+        if self._is_waiting and self._journal.is_spare_urgent(self._ready_bytes):
             self._is_urgent.set()
 
     def stop(self) -> None:
@@ -129,6 +130,7 @@ class Upkeep:
     async def _prepare_spare(self) -> None:
         number = self._journal.start_spare()
         cipher, key = self._master.new_cipher()
+        self._ready_bytes = 0
         self._is_urgent.clear()
         work = prepare_segment(number, key=key, size=SEGMENT_BYTES)
         is_made = await self._loop.run_in_executor(self._preparing, self._fill, work)
@@ -146,8 +148,9 @@ class Upkeep:
         finally:
             self._spares.close()
 
-    def _rest(self) -> bool:
+    def _rest(self, ready_bytes: int) -> bool:
         """Between two steps of filling a spare with zeros, in its thread. True: no more rests."""
+        self._ready_bytes = ready_bytes
         return self._is_urgent.wait(REST_S)
 
     # indexes and snapshots

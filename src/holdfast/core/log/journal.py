@@ -352,9 +352,9 @@ class Journal(Archive):
     def wants_spare(self) -> bool:
         return self._spare is None and not self._is_preparing
 
-    def is_spare_urgent(self) -> bool:
-        """Half of the active segment is used."""
-        return self._fill * 2 > self._segment_bytes
+    def is_spare_urgent(self, ready_bytes: int) -> bool:
+        """The active segment is being used faster than the next one is made, of which there is so much."""
+        return self._fill > ready_bytes + self._segment_bytes // 16
 
     def start_spare(self) -> int:
         """The number for `segment_files.prepare_segment`, whose outcome `end_spare` has to be told."""
