@@ -19,6 +19,7 @@ BODY_BYTES = 200_000  # so a segment is full after 330 messages
 MESSAGES = 390  # two segments; test_copies.py has logs that turn over more often
 SENDERS = 3
 BACKUPS = 2
+REFUSED_MAX = 100
 
 
 def client(data: Path) -> Sqs:
@@ -33,6 +34,7 @@ class Load:
     def __init__(self, data: Path) -> None:
         self.data = data
         self.sent: dict[str, float] = {}
+        self.refused = 0
         self.deleting: dict[str, float] = {}
         self.deleted: dict[str, float] = {}
         self.is_over = False
@@ -45,6 +47,8 @@ class Load:
             for number in range(MESSAGES // SENDERS):
                 name = f"{sender}.{number}"
                 while not self.is_taken(sqs, f"{name} {filler}"):
+                    self.refused += 1
+                    assert self.refused < REFUSED_MAX
                     time.sleep(0.1)
                 self.sent[name] = time.monotonic()
 

@@ -27,6 +27,15 @@ def test_header_names_are_found_in_lower_case_and_repeated_ones_are_joined() -> 
     assert peer.seen[0].headers[b"x-twice"] == b"1,2"
 
 
+@pytest.mark.parametrize("length", [1000, 1], ids=["in one piece", "byte by byte"])
+def test_blanks_around_a_value_are_no_part_of_it(length: int) -> None:
+    peer, stream = Peer(), post(b"", "X-One: \ta b\t ", "X-Two: 1 ", "X-Two:\t2 ")
+    for at in range(0, len(stream), length):
+        peer.send(stream[at : at + length])
+    assert peer.seen[0].headers[b"x-one"] == b"a b"
+    assert peer.seen[0].headers[b"x-two"] == b"1,2"
+
+
 @proves("http")
 def test_every_answer_has_its_own_request_id() -> None:
     peer = Peer()

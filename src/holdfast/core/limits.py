@@ -67,6 +67,7 @@ SEQUENCE_GAP: Final = 1 << 32  # an heir's numbers begin so far behind its paren
 FRAME_BYTES_MAX: Final = 262_144  # a frame is closed at this size, unless one record alone is larger
 FRAME_ALIGN: Final = 512  # a frame starts on a sector, so that writing it cannot tear its predecessor
 SEGMENT_BYTES: Final = 67_108_864  # zero-filled before use
+SPARE_LAG_SHARE: Final = 16  # one part in so many, by which the zeros of the next segment may lag before they hurry
 RESERVE_BYTES: Final = 16_777_216  # left for deletes and receives when no spare segment could be made
 READ_BYTES: Final = 1_048_576  # how much of a segment recovery reads at once
 IDLE_AFTER: Final = SECOND // 2  # an empty frame follows the last one within a second, with room for a late tick

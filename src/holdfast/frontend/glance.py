@@ -23,7 +23,7 @@ Usual = tuple[bytes, bytes, Headers, bytes]  # method, target, headers, body
 _END: Final = b"\r\n\r\n"
 _LENGTH: Final = b"content-length"
 _LENGTH_DIGITS_MAX: Final = 7
-# A line with a gap: its name, and what may be another time else at the end of its value.
+# A line with a gap: its name, and the end of its value, which is another one every time.
 _GAPS: Final = re.compile(
     rb"(?<=\r\n)(?:"
     rb"(authorization): ?[^\r]+=([0-9a-f]{64})|(x-amz-date): ?([0-9]{8}T[0-9]{6}Z)|"

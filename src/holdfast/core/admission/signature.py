@@ -107,19 +107,19 @@ class SigningKey:
 class _Head:
     """Requests that differ in nothing but their bodies."""
 
-    __slots__ = ("_begun", "_key", "_request")
+    __slots__ = ("_key", "_request", "_to_sign")
 
     def __init__(self, key: SigningKey, to_sign: bytes, canonical: bytes) -> None:
         """Both texts up to the hash that they end with."""
         self._key = key
-        self._begun = key.begin(to_sign)
+        self._to_sign = key.begin(to_sign)
         self._request: Hash = _begun()
         self._request.update(canonical)
 
     def signature(self, body_hash: bytes) -> bytes:
         request = self._request.copy()
         request.update(body_hash)
-        return self._key.end(self._begun, _hex(request))
+        return self._key.end(self._to_sign, _hex(request))
 
 
 class _Routine:

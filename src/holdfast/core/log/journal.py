@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from struct import Struct
 from typing import Final
 
-from holdfast.core.limits import FRAME_BYTES_MAX, IDLE_AFTER, RESERVE_BYTES, SEGMENT_BYTES
+from holdfast.core.limits import FRAME_BYTES_MAX, IDLE_AFTER, RESERVE_BYTES, SEGMENT_BYTES, SPARE_LAG_SHARE
 from holdfast.core.log.archive import Archive
 from holdfast.core.log.files import FileOp, Rename, Sync, SyncDir, Write
 from holdfast.core.log.index import SegmentIndex
@@ -354,7 +354,7 @@ class Journal(Archive):
 
     def is_spare_urgent(self, ready_bytes: int) -> bool:
         """The active segment is being used faster than the next one is made, of which there is so much."""
-        return self._fill > ready_bytes + self._segment_bytes // 16
+        return self._fill > ready_bytes + self._segment_bytes // SPARE_LAG_SHARE
 
     def start_spare(self) -> int:
         """The number for `segment_files.prepare_segment`, whose outcome `end_spare` has to be told."""
