@@ -23,7 +23,7 @@ COMPILED = {
     "core": "civil limits usage",
     "core/queue": "aside backlog codec dedup departures handle handout headers lane moment plain poll receipt receive "
     "redrive replicated send shard upkeep wheel window",
-    "core/log": "archive index journal primary room segment",
+    "core/log": "archive index journal primary room segment several",
     "core/replication": "replica_log",
     "core/admission": "access authorization canonical signature turns wildcard",
     "protocol": "batches content decoding digests json messages names receives",

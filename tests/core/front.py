@@ -71,7 +71,7 @@ class Front(Fed):
 
     # how a call ends
 
-    def answer(self, call: Call, *outcomes: calls.Outcome) -> list[Call]:
+    def answer(self, call: Call, *outcomes: c.Outcome) -> list[Call]:
         del self.open[call.id]
         return self.step(Answered(call.id, outcomes))
 

@@ -79,8 +79,9 @@ def test_a_turn_ends_after_a_while_and_the_rest_is_served_in_the_next(monkeypatc
 
 def test_nobody_waits_for_the_line_of_another_queue() -> None:
     """Served first, and what it wrote is not kept for company."""
-    loop = Loop()
+    loop, hurries = Loop(), list[bool]()
     quiet, busy = loop.peer("/quiet"), [loop.peer("/busy") for _ in range(LINE_MIN)]
+    loop.server.end_turn = hurries.append
     quiet.send(post(b"quiet", target="/quiet"))
     for peer in busy:
         peer.send(post(b"busy", target="/busy"))
@@ -89,6 +90,7 @@ def test_nobody_waits_for_the_line_of_another_queue() -> None:
     assert not loop.server.expects_more()
     loop.round()
     assert loop.served == ["quiet", *["busy"] * LINE_MIN]
+    assert hurries == [True, False]
 
 
 def test_a_connection_that_waits_for_its_turn_reads_no_further() -> None:

@@ -126,9 +126,9 @@ class Host:
             raise NotPrimary
         lead.submit_all(commands, call)
 
-    def end_turn(self) -> None:
+    def end_turn(self, is_urgent: bool) -> None:
         for lead in self._leads.values():
-            lead.end_turn()
+            lead.end_turn(is_urgent=is_urgent)
         self._writer.give_way()
 
     def cancel(self, shard: ShardId, call: Call) -> bool:

@@ -4,7 +4,8 @@
 
 Every turn: all commands that have arrived are decided, then one flush; a turn takes several rounds of the event loop
 while more have arrived than one round decides, but not for long. While a frame is being written, the next turns fill
-the next one. A reply leaves when the core gives it out, not before.
+the next one; if it holds less than the one before, whose clients are answered now and mostly ask again, it waits until
+the loop has read once more. A reply leaves when the core gives it out, not before.
 """
 
 import asyncio
@@ -20,7 +21,7 @@ from holdfast.backend.letters import Reader
 from holdfast.backend.reasons import Reasons
 from holdfast.backend.writer import Writer
 from holdfast.core.log.archive import Found
-from holdfast.core.log.primary import Outcome, Primary
+from holdfast.core.log.primary import Primary, Reply
 from holdfast.core.queue.command import (
     Accepted,
     Arrive,
@@ -30,6 +31,7 @@ from holdfast.core.queue.command import (
     Delivery,
     Handover,
     Need,
+    Outcome,
     PeekReply,
     Send,
     Settle,
@@ -43,6 +45,7 @@ from holdfast.runtime.letter import Letter
 from holdfast.runtime.rpc import Call, Receiver
 
 FRAME_S: Final = 0.003  # so long a frame waits for commands that are on their way: syncs cost more than they gain
+LINGER_ROUNDS: Final = 2  # of the loop: it ends the one it is in, then it reads; the turn after that closes the frame
 
 
 class Lead:
@@ -78,6 +81,8 @@ class Lead:
         self._own = Instant(0)  # 0: no turn has begun
         self._wall = WallMs(0)
         self._began = 0.0
+        self._lingers = 0  # for so many rounds of the loop the turn stays open
+        self._is_urgent = False  # somebody's command should not wait for company
         self._is_handing = False
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = Instant(0)
@@ -134,32 +139,42 @@ class Lead:
         self._began = metrics.now()
         self._loop.call_soon(self._end_turn)
 
-    def end_turn(self) -> None:
-        """The front-end has served what it could: no need to wait until the loop comes round."""
-        if self._own and not self._is_filling():
-            self._close_turn()
+    def end_turn(self, *, is_urgent: bool) -> None:
+        """The front-end has served what it could: no need to wait until the loop comes round. `is_urgent`: nor for
+        company, once the disk is free."""
+        if self._own:
+            self._is_urgent = self._is_urgent or is_urgent
+            if not self._is_waiting():
+                self._close_turn()
 
     def _end_turn(self) -> None:
         """The loop has come round: all that had arrived is decided, or the frame has waited long enough for more."""
-        if self._is_filling():
+        if self._is_waiting():
+            self._lingers = max(0, self._lingers - 1)
             self._loop.call_soon(self._end_turn)
         elif self._own:
             self._close_turn()
 
     def _close_turn(self) -> None:
         self._own = Instant(0)
+        self._lingers = 0
         self._flush()
         self._after()
 
-    def _is_filling(self) -> bool:
-        """More is on its way for the frame of this turn, and it has not waited long."""
-        return self._own > 0 and self._expects_more() and metrics.now() < self._began + FRAME_S
+    def _is_waiting(self) -> bool:
+        """More is on its way for the frame of this turn, or probably so, and it has not waited long."""
+        if not self._own or self._is_urgent:
+            return False
+        return self._lingers > 0 or (self._expects_more() and metrics.now() < self._began + FRAME_S)
 
     # the disk
 
     def _flush(self) -> None:
         """The loop never waits for the disk, not for a single command either: while it slept in fdatasync, busy
         neighbours would get its processor."""
+        if self.primary.journal.is_flushing:
+            return
+        self._is_urgent = False
         operations = self.primary.flush()
         if operations:
             self._writer.hand_over(self._disk, operations, self._synced)
@@ -167,8 +182,13 @@ class Lead:
     def _synced(self) -> None:
         self.primary.synced()
         self._tick()
-        if not self._is_filling():
+        replies = self.primary.replies()
+        if not self._is_urgent and 0 < self.primary.waiting < len(replies):
+            self._lingers = LINGER_ROUNDS
+            self._soon()
+        if not self._is_waiting():
             self._flush()  # first: the disk works while the replies are made
+        self._answer(replies)
         self._after()
 
     def _tick(self) -> None:
@@ -177,11 +197,7 @@ class Lead:
     def _after(self) -> None:
         """What becomes possible after deciding or after a sync."""
         primary = self.primary
-        for call, answer in primary.replies():
-            if (type(answer) is Delivery or type(answer) is PeekReply) and answer.messages:
-                self._deliver(call, answer)
-            else:
-                call.answered(answer, ())
+        self._answer(primary.replies())
         for need in primary.needs():
             self.reader.headers(need, partial(self._loaded, need))
         if primary.shard.outboxes:
@@ -192,6 +208,13 @@ class Lead:
         if not primary.journal.is_flushing and primary.journal.durable == primary.journal.appended:
             self._idle.set()
 
+    def _answer(self, replies: list[Reply]) -> None:
+        for call, answer in replies:
+            if (type(answer) is Delivery or type(answer) is PeekReply) and answer.messages:
+                self._deliver(call, answer)
+            else:
+                call.answered(answer, ())
+
     def _deliver(self, call: Receiver, delivery: Delivery | PeekReply) -> None:
         messages: list[Any] = list(delivery.messages)
         ats = [each.header.at for each in messages]
@@ -200,7 +223,7 @@ class Lead:
             call.answered(delivery, letters)  # type: ignore[arg-type]  # mypy does not see that none is None
             return
         lane = call.lane
-        self.reader.letters([(lane, at) for at in ats], partial(_answer, call, delivery))
+        self.reader.letters([(lane, at) for at in ats], partial(_answer_whole, call, delivery))
 
     def _loaded(self, need: Need, found: Found) -> None:
         self.primary.loaded(need, found.headers, found.upto, self._time.now(), clock.wall_ms())
@@ -281,7 +304,7 @@ class Lead:
         self.reader.close()
 
 
-def _answer(call: Receiver, delivery: Delivery | PeekReply, found: list[Letter | None]) -> None:
+def _answer_whole(call: Receiver, delivery: Delivery | PeekReply, found: list[Letter | None]) -> None:
     """Without what is damaged; a receive has taken its lease, so it does not come up again before that ends."""
     letters = [letter for letter in found if letter is not None]
     if len(letters) < len(found):

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from holdfast.core.coordination.catalogue import Outdated, QueueRow
 from holdfast.core.errors import HoldfastError, QueueDoesNotExist, ServiceUnavailable
-from holdfast.core.queue.command import Answer, Command, Configure
+from holdfast.core.queue.command import Answer, Command, Configure, Outcome
 from holdfast.core.types import Address, LaneConfig, QueueName, ShardId
 from holdfast.frontend.exchange import Exchange
 from holdfast.frontend.follow import Follow
@@ -43,7 +43,7 @@ class _Waiting(Call):
     def __init__(self, future: "asyncio.Future[Answer]") -> None:
         self._future = future
 
-    def answered(self, answer: Answer | HoldfastError, _: Sequence[Letter], /) -> None:
+    def answered(self, answer: Outcome, _: Sequence[Letter], /) -> None:
         if self._future.cancelled():
             return
         if isinstance(answer, HoldfastError):

@@ -8,9 +8,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from holdfast.core.errors import HoldfastError
-from holdfast.core.log.primary import Outcome
 from holdfast.core.queue import receipt
-from holdfast.core.queue.command import DONE, Accepted, Answer, ChangeVisibility, Delivery
+from holdfast.core.queue.command import DONE, Accepted, Answer, ChangeVisibility, Delivery, Outcome
 from holdfast.core.types import Receipt
 from holdfast.frontend.exchange import Exchange
 from holdfast.frontend.locate import Queue
@@ -45,7 +44,7 @@ class SendCall(Call):
         self._parcel = parcel
         self._queue = queue
 
-    def answered(self, answer: Answer | HoldfastError, _: Sequence[Letter], /) -> None:
+    def answered(self, answer: Outcome, _: Sequence[Letter], /) -> None:
         if type(answer) is Accepted:
             queue = self._queue
             name = receipt.message_id(answer.shard or queue.shard, answer.epoch, answer.lsn)
@@ -65,7 +64,7 @@ class PlainCall(Call):
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
 
-    def answered(self, answer: Answer | HoldfastError, _: Sequence[Letter], /) -> None:
+    def answered(self, answer: Outcome, _: Sequence[Letter], /) -> None:
         if isinstance(answer, HoldfastError):
             refuse(self._exchange, answer)
         else:
@@ -81,7 +80,7 @@ class ShownCall(Call):
         self._exchange = exchange
         self._show = show
 
-    def answered(self, answer: Answer | HoldfastError, _: Sequence[Letter], /) -> None:
+    def answered(self, answer: Outcome, _: Sequence[Letter], /) -> None:
         if isinstance(answer, HoldfastError):
             refuse(self._exchange, answer)
         else:
@@ -91,7 +90,7 @@ class ShownCall(Call):
 class IgnoredCall(Call):
     __slots__ = ()
 
-    def answered(self, answer: Answer | HoldfastError, _: Sequence[Letter], /) -> None:
+    def answered(self, answer: Outcome, _: Sequence[Letter], /) -> None:
         pass
 
 
@@ -105,7 +104,7 @@ class ReceiveCall(Receiver):
         self._view = view
         self._backend = backend
 
-    def answered(self, answer: Answer | HoldfastError, letters: Sequence[Letter], /) -> None:
+    def answered(self, answer: Outcome, letters: Sequence[Letter], /) -> None:
         if type(answer) is not Delivery:
             assert isinstance(answer, HoldfastError)
             refuse(self._exchange, answer)

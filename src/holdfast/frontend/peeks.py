@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from holdfast.core.errors import HoldfastError
-from holdfast.core.queue.command import Answer, PeekReply
+from holdfast.core.queue.command import Outcome, PeekReply
 from holdfast.frontend.changes import Changes, Handler
 from holdfast.frontend.exchange import Exchange
 from holdfast.frontend.forward import refuse
@@ -32,7 +32,7 @@ class _PeekCall(Receiver):
         self._exchange = exchange
         self._queue = queue
 
-    def answered(self, answer: Answer | HoldfastError, letters: Sequence[Letter], /) -> None:
+    def answered(self, answer: Outcome, letters: Sequence[Letter], /) -> None:
         if isinstance(answer, HoldfastError):
             refuse(self._exchange, answer)
             return

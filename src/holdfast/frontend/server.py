@@ -45,7 +45,8 @@ class Server:
         self.glance = Glance()
         self.second = 0  # coarse clock, advanced by the sweep
         self.is_draining = False
-        self.end_turn: Callable[[], None] | None = None  # told when those whose turn it was have been served
+        # Told when those whose turn it was have been served, and whether the last of them should not wait for others.
+        self.end_turn: Callable[[bool], None] | None = None
         self._turns: Turns[Connection] = Turns()  # connections with a request that is not served yet
         self._is_turn_due = False
         self._is_patient = False
@@ -105,7 +106,7 @@ class Server:
             self._brisk_until = now + bounds.BRISK_S
         self._is_patient = bool(turns) and not turns.is_light
         if self.end_turn is not None:
-            self.end_turn()
+            self.end_turn(turns.is_light)
         self._is_turn_due = bool(turns)
         if self._is_turn_due:
             self._soon(self._take_turns)

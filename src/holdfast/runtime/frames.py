@@ -14,7 +14,7 @@ import msgspec
 
 from holdfast.core import errors
 from holdfast.core.errors import HoldfastError
-from holdfast.core.queue.command import EMPTY_DELIVERY, Answer, Command, Compact, Delivery, Settle, Tick
+from holdfast.core.queue.command import EMPTY_DELIVERY, Answer, Command, Compact, Delivery, Outcome, Settle, Tick
 from holdfast.core.types import ShardId
 from holdfast.runtime.letter import Letter
 
@@ -35,7 +35,6 @@ _command_decoders: list[Callable[[msgspec.Raw], Any]] = [msgspec.msgpack.Decoder
 _answer_decoders: list[Callable[[msgspec.Raw], Any]] = [msgspec.msgpack.Decoder(kind).decode for kind in _ANSWERS]
 _error_decoder = msgspec.msgpack.Decoder(tuple[str, str]).decode
 
-Outcome = Answer | HoldfastError
 _Numbered = tuple[int, msgspec.Raw]
 
 

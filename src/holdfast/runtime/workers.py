@@ -18,7 +18,7 @@ from typing import Any, Final, cast
 
 from holdfast.core.admission.bucket import Poured
 from holdfast.core.errors import HoldfastError, Overloaded, ServiceUnavailable
-from holdfast.core.queue.command import EMPTY_DELIVERY, Command, Peek, Receive
+from holdfast.core.queue.command import EMPTY_DELIVERY, Command, Outcome, Peek, Receive
 from holdfast.core.types import ShardId
 from holdfast.core.values import Fact
 from holdfast.runtime import frames
@@ -219,7 +219,7 @@ class Desk(asyncio.Protocol):
     def close(self) -> None:
         self._transport.close()
 
-    def tell(self, number: int, outcomes: Sequence[frames.Outcome], letters: Sequence[Letter]) -> None:
+    def tell(self, number: int, outcomes: Sequence[Outcome], letters: Sequence[Letter]) -> None:
         self._receives.pop(number, None)
         if not self._transport.is_closing():
             self._transport.write(frames.answered(number, outcomes, letters))

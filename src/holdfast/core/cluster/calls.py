@@ -16,10 +16,9 @@ from typing import Any
 
 from holdfast.core.cluster.table import LaneRow, Seat, Table
 from holdfast.core.coordination.cluster import HostId
-from holdfast.core.errors import HoldfastError, NotPrimary
+from holdfast.core.errors import NotPrimary
 from holdfast.core.limits import CALL_PATIENCE, HOST_REST, RETRY_FIRST, RETRY_MAX, SECOND
 from holdfast.core.queue.command import (
-    Answer,
     CancelMove,
     ChangeVisibility,
     Command,
@@ -29,6 +28,7 @@ from holdfast.core.queue.command import (
     Delivered,
     Drop,
     ListMoves,
+    Outcome,
     Peek,
     Purge,
     Receive,
@@ -37,8 +37,6 @@ from holdfast.core.queue.command import (
 )
 from holdfast.core.types import Address, Epoch, Instant, QueueName, ShardId
 from holdfast.core.values import Fact, Form
-
-Outcome = Answer | HoldfastError
 
 # What clients ask. The lane in these commands is filled in by the router.
 

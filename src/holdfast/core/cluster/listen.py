@@ -24,11 +24,11 @@ from typing import Any
 
 import msgspec
 
-from holdfast.core.cluster.calls import Asked, Calls, Outcome, Placed, ReceiveAny, Reply
+from holdfast.core.cluster.calls import Asked, Calls, Placed, ReceiveAny, Reply
 from holdfast.core.cluster.table import LaneRow, Layout, Seat
 from holdfast.core.errors import HoldfastError, NotPrimary, QueueDoesNotExist, ServiceUnavailable
 from holdfast.core.limits import DETOURS_MAX, ROUTE_PATIENCE, SECOND, WAIT_MAX_S
-from holdfast.core.queue.command import EMPTY_DELIVERY, Delivered, Delivery, Receive, Request, Watch, Watched
+from holdfast.core.queue.command import EMPTY_DELIVERY, Delivered, Delivery, Outcome, Receive, Request, Watch, Watched
 from holdfast.core.types import Address, Instant, LaneId, QueueName
 
 GiveBack = Callable[[QueueName, Address, Sequence[Delivered], Instant], None]

@@ -6,10 +6,10 @@ from typing import Any, assert_never
 
 import msgspec
 
-from holdfast.core.cluster.calls import ByReceipt, Everywhere, Outcome, Placed, SendAll
+from holdfast.core.cluster.calls import ByReceipt, Everywhere, Placed, SendAll
 from holdfast.core.cluster.table import LaneRow, Layout, Seat
 from holdfast.core.errors import HoldfastError, InvalidParameterValue, ReceiptHandleIsInvalid
-from holdfast.core.queue.command import DONE, ChangeVisibility, Command, Delete, MovesReply, Send
+from holdfast.core.queue.command import DONE, ChangeVisibility, Command, Delete, MovesReply, Outcome, Send
 from holdfast.core.queue.dedup import group_of
 from holdfast.core.types import Counts, Instant, LaneId, QueueName
 

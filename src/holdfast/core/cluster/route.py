@@ -28,7 +28,6 @@ from holdfast.core.cluster.calls import (
     Event,
     Left,
     Lost,
-    Outcome,
     Output,
     Placed,
     ReceiveAny,
@@ -43,7 +42,7 @@ from holdfast.core.cluster.table import LaneRow, Layout, Table
 from holdfast.core.coordination.cluster import HostId
 from holdfast.core.errors import LaneDraining, NotPrimary, OutcomeUnknown, QueueDoesNotExist, ServiceUnavailable
 from holdfast.core.limits import DETOURS_MAX, ROUTE_PATIENCE
-from holdfast.core.queue.command import ChangeVisibility, Command, Delete, Delivered, Purge, Request, Send
+from holdfast.core.queue.command import ChangeVisibility, Command, Delete, Delivered, Outcome, Purge, Request, Send
 from holdfast.core.types import Address, Instant, QueueName, Receipt, ShardId
 
 

@@ -21,14 +21,15 @@ from holdfast.core.limits import OUTBOX_IN_FLIGHT, OUTBOX_RETRY, REPLIES_MAX, SE
 from holdfast.core.log.files import FileOp
 from holdfast.core.log.journal import Journal
 from holdfast.core.log.room import check_room
+from holdfast.core.log.several import Place, Several
 from holdfast.core.queue.command import (
     DONE,
     EMPTY_DELIVERY,
     NOTHING_VISIBLE,
-    Answer,
     Command,
     Delete,
     Need,
+    Outcome,
     Receive,
     Send,
     Tick,
@@ -39,28 +40,8 @@ from holdfast.core.queue.poll import Polls, Waiter
 from holdfast.core.queue.record import Record
 from holdfast.core.queue.shard import Shard
 from holdfast.core.types import Header, Instant, LaneId, Lsn, Seq, ShardId, WallMs
-from holdfast.core.values import Fact
 
-Outcome = Answer | HoldfastError
 Reply = tuple[Any, Outcome | list[Outcome]]  # a list: of a batch, in its order
-
-
-class _Several:
-    """A batch some of whose commands wait for headers."""
-
-    __slots__ = ("left", "outcomes", "token")
-
-    def __init__(self, token: Any, outcomes: list[Outcome]) -> None:
-        self.token = token
-        self.outcomes = outcomes
-        self.left = 0
-
-
-class _Place(Fact, frozen=True):
-    """The token of such a command: where its outcome belongs."""
-
-    several: _Several
-    index: int
 
 
 def _is_empty(answer: Outcome) -> bool:
@@ -88,11 +69,16 @@ class Primary:
         """On one host what is durable here is committed; with members it is what all of them have."""
         return self.journal.committed
 
+    @property
+    def waiting(self) -> int:
+        """Replies that are not earned yet."""
+        return len(self._bound) + len(self._bound_local)
+
     # Commands
 
     def submit(self, command: Command, token: Any, own: Instant, wall: WallMs, *, wait_s: int = 0) -> None:
         """Decides and applies now; the answer comes out of `replies` with its token. `wait_s`: a long poll."""
-        if len(self._bound) + len(self._bound_local) >= REPLIES_MAX:
+        if self.waiting >= REPLIES_MAX:
             self._ready.append((token, Overloaded()))
             return
         if not self.journal.is_open(own):
@@ -105,7 +91,7 @@ class Primary:
     def submit_all(self, commands: Sequence[Command], token: Any, own: Instant, wall: WallMs) -> list[Outcome]:
         """As `submit` of each in turn, none of them a receive; their outcomes leave together. Answers those that are
         known already, EMPTY_DELIVERY in the place of others."""
-        if len(self._bound) + len(self._bound_local) >= REPLIES_MAX:
+        if self.waiting >= REPLIES_MAX:
             self._ready.append((token, [Overloaded() for _ in commands]))
             return []
         self._open(own, wall)
@@ -121,16 +107,16 @@ class Primary:
             else:
                 outcomes.append(outcome)
         if waiting:
-            self._wait(_Several(token, outcomes), commands, waiting)
+            self._wait(Several(token, outcomes), commands, waiting)
         else:
             bound = self._bound_local if commands and self.is_async(commands[0]) else self._bound
             bound.append((self.shard.lsn, token, outcomes))
         return outcomes
 
-    def _wait(self, several: _Several, commands: Sequence[Command], waiting: list[tuple[int, Need]]) -> None:
+    def _wait(self, several: Several, commands: Sequence[Command], waiting: list[tuple[int, Need]]) -> None:
         several.left = len(waiting)
         for index, need in waiting:
-            self._needing.setdefault(need, []).append((commands[index], _Place(several, index), 0))
+            self._needing.setdefault(need, []).append((commands[index], Place(several, index), 0))
 
     def _open(self, own: Instant, wall: WallMs) -> None:
         journal, shard = self.journal, self.shard
@@ -147,7 +133,7 @@ class Primary:
         else:
             self._reply(token, answer, is_local=self._is_local(command))
 
-    def _execute(self, command: Command) -> Answer | HoldfastError | Need:
+    def _execute(self, command: Command) -> Outcome | Need:
         try:
             if not self.is_sure and type(command) is Receive:
                 raise Unsure
@@ -209,16 +195,16 @@ class Primary:
         """Messages up to here may be."""
         return self.journal.durable if self.is_async(command) else self.journal.committed
 
-    def _reply(self, token: Any, answer: Answer | HoldfastError, *, is_local: bool = False) -> None:
+    def _reply(self, token: Any, answer: Outcome, *, is_local: bool = False) -> None:
         if token is None:
             return
-        if type(token) is _Place:
+        if type(token) is Place:
             self._place(token, answer)
             return
         bound = self._bound_local if is_local else self._bound
         bound.append((self.shard.lsn, token, answer))
 
-    def _place(self, place: _Place, outcome: Outcome) -> None:
+    def _place(self, place: Place, outcome: Outcome) -> None:
         several = place.several
         several.outcomes[place.index] = outcome
         several.left -= 1
@@ -278,7 +264,7 @@ class Primary:
         self._finish(waiter, answer)
         return True
 
-    def _finish(self, waiter: Waiter, answer: Answer | HoldfastError) -> None:
+    def _finish(self, waiter: Waiter, answer: Outcome) -> None:
         self.polls.remove(waiter.token)
         self._unwatch(waiter)
         self._reply(waiter.token, answer, is_local=self._is_local(waiter.command))
@@ -344,9 +330,9 @@ class Primary:
                 [OutcomeUnknown() for _ in answer] if isinstance(answer, list) else OutcomeUnknown()
             )
             replies.append((token, unknown))
-        batches: list[_Several] = []
+        batches: list[Several] = []
         for _, token, _ in (entry for waiting in self._needing.values() for entry in waiting):
-            if type(token) is not _Place:
+            if type(token) is not Place:
                 replies.append((token, NotPrimary()))
             elif token.several not in batches:
                 batches.append(token.several)

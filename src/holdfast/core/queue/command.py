@@ -4,6 +4,7 @@ from typing import Final, final
 
 import msgspec
 
+from holdfast.core.errors import HoldfastError
 from holdfast.core.queue.record import Arrived, Moved, Sent
 from holdfast.core.types import (
     Address,
@@ -335,6 +336,7 @@ Answer = (
     | Lineage
     | Bequest
 )
+Outcome = Answer | HoldfastError
 
 EMPTY_DELIVERY: Final = Delivery(())
 NOTHING_VISIBLE: Final = Watched(0)

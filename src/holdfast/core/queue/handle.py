@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from holdfast.core.errors import HoldfastError, InvalidParameterValue, ReceiptHandleIsInvalid
 from holdfast.core.limits import SECOND, VISIBILITY_MAX_S
-from holdfast.core.queue.command import DONE, Answer, ChangeVisibility, Command, Delete, Done, Need
+from holdfast.core.queue.command import DONE, ChangeVisibility, Command, Delete, Done, Need, Outcome
 from holdfast.core.queue.lane import Lane
 from holdfast.core.queue.lease import Lease
 from holdfast.core.queue.moment import Moment
@@ -36,13 +36,11 @@ def decide_delete(
     return _delete_unseen(lane, receipt, found)
 
 
-def decide_deletes(
-    lane: Lane, commands: Sequence[Command]
-) -> tuple[tuple[Record, ...], list[Answer | HoldfastError | None]]:
+def decide_deletes(lane: Lane, commands: Sequence[Command]) -> tuple[tuple[Record, ...], list[Outcome | None]]:
     """A batch at once, as far as it deletes messages that are leased, which nearly all are. None: to be decided alone,
     after these."""
     seqs: list[Any] = []  # they are not declared as numbers: compiled code would make new objects of them
-    outcomes: list[Answer | HoldfastError | None] = []
+    outcomes: list[Outcome | None] = []
     leases: dict[Any, Lease] = lane.leases
     own, is_fifo = lane.lane, lane.is_fifo
     last, is_ascending = 0, True

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from holdfast.core.errors import HoldfastError, InvalidParameterValue, MissingParameter, OverLimit
+from holdfast.core.errors import InvalidParameterValue, MissingParameter, OverLimit
 from holdfast.core.limits import SECOND
-from holdfast.core.queue.command import Accepted, Answer, Command, Send
+from holdfast.core.queue.command import Accepted, Command, Outcome, Send
 from holdfast.core.queue.dedup import content_id, digest_of, group_of
 from holdfast.core.queue.departures import Departures
 from holdfast.core.queue.headers import header_of
@@ -64,9 +64,7 @@ def decide_send(
     return (sent, departed), accepted
 
 
-def decide_sends(
-    lane: Lane, commands: Sequence[Command], moment: Moment
-) -> tuple[SentAll, list[Answer | HoldfastError]] | None:
+def decide_sends(lane: Lane, commands: Sequence[Command], moment: Moment) -> tuple[SentAll, list[Outcome]] | None:
     """A batch at once, if its messages have nothing but a body and the lane asks for nothing else, as nearly all do:
     what `decide_send` of each in turn would say. None: there is more to decide."""
     if not _is_simple(lane):
@@ -75,7 +73,7 @@ def decide_sends(
     size_max = lane.config.message_bytes_max
     sizes: list[int] = []
     contents: list[bytes] = []
-    outcomes: list[Answer | HoldfastError] = []
+    outcomes: list[Outcome] = []
     for command in commands:
         if type(command) is not Send or command.lane != own or command.size > size_max:
             return None

@@ -7,7 +7,7 @@ decide(command) ─▶ records, answer     reads state, changes nothing that is 
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from holdfast.core.errors import HoldfastError, InvalidAttributeValue, QueueDoesNotExist
+from holdfast.core.errors import InvalidAttributeValue, QueueDoesNotExist
 from holdfast.core.limits import LANE_WEIGHT, STRETCH_BITS, TICK_WORK, WINDOW_TOTAL
 from holdfast.core.queue import command as c
 from holdfast.core.queue import heirs, state
@@ -122,16 +122,12 @@ class Shard(Replicated):
         found = len(decided[1].messages)
         return (), c.Watched(max(found, lane.counts(moment.now).visible)) if found else c.NOTHING_VISIBLE
 
-    def decide_deletes(
-        self, commands: Sequence[c.Command]
-    ) -> tuple[tuple[r.Record, ...], list[c.Answer | HoldfastError | None]]:
+    def decide_deletes(self, commands: Sequence[c.Command]) -> tuple[tuple[r.Record, ...], list[c.Outcome | None]]:
         """Those of a batch that can be decided together; None stands for the others."""
         lane = self.lanes.get(getattr(commands[0], "lane", LaneId(0)))
         return decide_deletes(lane, commands) if lane is not None else ((), [None for _ in commands])
 
-    def decide_sends(
-        self, commands: Sequence[c.Command], committed: Lsn
-    ) -> tuple[SentAll, list[c.Answer | HoldfastError]] | None:
+    def decide_sends(self, commands: Sequence[c.Command], committed: Lsn) -> tuple[SentAll, list[c.Outcome]] | None:
         """A whole batch, to be applied by `apply_plain`; None: its commands have to be decided one by one."""
         lane = self.lanes.get(getattr(commands[0], "lane", LaneId(0)))
         return decide_sends(lane, commands, self._now(committed)) if lane is not None else None

@@ -29,8 +29,8 @@ from holdfast.core.limits import (
 )
 from holdfast.core.log.files import Write, perform
 from holdfast.core.log.journal import Journal
-from holdfast.core.log.primary import Outcome, Primary
-from holdfast.core.queue.command import Command, Need, Receive
+from holdfast.core.log.primary import Primary
+from holdfast.core.queue.command import Command, Need, Outcome, Receive
 from holdfast.core.replication.reconfiguration import Reconfiguration
 from holdfast.core.replication.replica_log import ReplicaLog
 from holdfast.core.replication.replica_message import Ack, Append, Place

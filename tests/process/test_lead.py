@@ -1,0 +1,188 @@
+"""How many commands share a sync: a frame waits for company, and never for long."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import NoReturn
+
+from holdfast.backend.disk import Disk, make_folders
+from holdfast.backend.lead import Lead
+from holdfast.backend.letters import Reader
+from holdfast.backend.writer import Done, Writer
+from holdfast.core.limits import SEGMENT_BYTES
+from holdfast.core.log.files import FileOp
+from holdfast.core.log.journal import Journal
+from holdfast.core.log.primary import Primary
+from holdfast.core.log.segment_files import prepare_segment
+from holdfast.core.queue.command import Accepted, Configure, Send
+from holdfast.core.queue.shard import Shard
+from holdfast.core.types import Epoch, LaneConfig, LaneId, ShardId
+from holdfast.runtime.crypto import MasterKey
+from holdfast.runtime.metrics import Histogram
+from holdfast.runtime.rpc import Call
+
+LANE = LaneId(1)
+ROUNDS_MAX = 5  # of the loop: so long a frame waits at most
+
+
+def fail(problem: BaseException) -> NoReturn:
+    raise AssertionError from problem
+
+
+class SlowWriter(Writer):
+    """Syncs when it is told to."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(loop, fail=fail, syncs=Histogram())
+        self.held: list[tuple[Disk, tuple[FileOp, ...], Done]] = []  # the frame that is under way
+
+    def hand_over(self, disk: Disk, operations: tuple[FileOp, ...], on_done: Done) -> None:
+        self.held.append((disk, operations, on_done))
+
+    async def sync(self) -> bool:
+        """The frame that is under way. Answers whether the next one was written at once."""
+        disk, operations, on_done = self.held.pop()
+        is_next_written = asyncio.get_running_loop().create_future()
+
+        def tell() -> None:
+            on_done()
+            is_next_written.set_result(bool(self.held))
+
+        super().hand_over(disk, operations, tell)
+        return await asyncio.wait_for(is_next_written, 10)
+
+
+class Client(Call):
+    """Sends one message after the other."""
+
+    def __init__(self, lead: Lead, *, messages: int) -> None:
+        self._lead = lead
+        self._left = messages
+        self.answers = 0
+
+    def ask(self) -> None:
+        self._left -= 1
+        self._lead.submit(Send(LANE, b"body", b"body", 4), self)
+
+    def answered(self, answer: object, _: object, /) -> None:
+        assert isinstance(answer, Accepted)
+        self.answers += 1
+        if self._left:
+            asyncio.get_running_loop().call_soon(self.ask)
+
+
+class Scene:
+    """A shard on a real disk, whose syncs take as long as the test says."""
+
+    def __init__(self, root: Path, threads: ThreadPoolExecutor) -> None:
+        loop = asyncio.get_running_loop()
+        self.writer = SlowWriter(loop)
+        make_folders(root)
+        journal, master, disk = Journal(ShardId(1), Epoch(1)), MasterKey(bytes(32)), Disk(root)
+        cipher, key = master.new_cipher()
+        assert disk.run(prepare_segment(journal.start_spare(), key=key, size=SEGMENT_BYTES))
+        journal.end_spare(cipher)
+        disk.close()
+        reader = Reader(root, journal, master, thread=threads, to_loop=loop.call_soon_threadsafe, fail=fail)
+        self.lead = Lead(
+            Primary(Shard(ShardId(1)), journal),
+            root,
+            reader,
+            self.writer,
+            hand_over=_not_expected,
+            on_moved=_not_expected,
+            expects_more=lambda: False,
+            fail=fail,
+        )
+
+    def clients(self, count: int, *, messages: int) -> list[Client]:
+        found = [Client(self.lead, messages=messages) for _ in range(count)]
+        for client in found:
+            client.ask()
+        return found
+
+    async def until_written(self) -> None:
+        """The next frame is under way."""
+        for _ in range(ROUNDS_MAX):
+            if self.writer.held:
+                return
+            await asyncio.sleep(0)
+        raise AssertionError("nothing is written")
+
+
+def _not_expected(*_: object) -> NoReturn:
+    raise AssertionError
+
+
+def play(root: Path, scenario: Callable[[Scene], Awaitable[None]]) -> None:
+    async def act() -> None:
+        with ThreadPoolExecutor(1) as threads:
+            scene = Scene(root, threads)
+            made = scene.lead.ask(Configure(LANE, LaneConfig()))
+            await scene.until_written()
+            await scene.writer.sync()
+            await asyncio.wait_for(made, 10)
+            await scenario(scene)
+            scene.writer.close()
+            scene.lead.close()
+
+    asyncio.run(act())
+
+
+def test_those_who_are_answered_and_ask_again_share_a_sync_with_those_who_wait(tmp_path: Path) -> None:
+    async def scenario(scene: Scene) -> None:
+        many = scene.clients(3, messages=2)
+        await scene.until_written()
+        few = scene.clients(1, messages=1)
+        await scene.writer.sync()
+        assert [each.answers for each in many + few] == [1, 1, 1, 0]
+        await scene.until_written()
+        await scene.writer.sync()
+        assert [each.answers for each in many + few] == [2, 2, 2, 1]
+
+    play(tmp_path / "shard", scenario)
+
+
+def test_a_frame_that_waits_in_vain_is_written_all_the_same(tmp_path: Path) -> None:
+    async def scenario(scene: Scene) -> None:
+        scene.clients(3, messages=1)
+        await scene.until_written()
+        few = scene.clients(1, messages=1)
+        assert not await scene.writer.sync()
+        await scene.until_written()
+        await scene.writer.sync()
+        assert few[0].answers == 1
+
+    play(tmp_path / "shard", scenario)
+
+
+def test_a_frame_that_holds_as_much_as_the_last_is_written_at_once(tmp_path: Path) -> None:
+    async def scenario(scene: Scene) -> None:
+        scene.clients(2, messages=1)
+        await scene.until_written()
+        scene.clients(2, messages=1)
+        assert await scene.writer.sync()
+
+    play(tmp_path / "shard", scenario)
+
+
+def test_a_frame_that_somebody_is_in_a_hurry_for_waits_for_nobody(tmp_path: Path) -> None:
+    async def scenario(scene: Scene) -> None:
+        scene.clients(3, messages=1)
+        await scene.until_written()
+        scene.clients(1, messages=1)
+        scene.lead.end_turn(is_urgent=True)
+        assert await scene.writer.sync()
+
+    play(tmp_path / "shard", scenario)
+
+
+def test_the_frame_after_a_hurried_one_waits_again(tmp_path: Path) -> None:
+    async def scenario(scene: Scene) -> None:
+        scene.clients(3, messages=1)
+        scene.lead.end_turn(is_urgent=True)
+        scene.clients(1, messages=1)
+        assert not await scene.writer.sync()
+
+    play(tmp_path / "shard", scenario)
