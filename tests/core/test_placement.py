@@ -94,6 +94,16 @@ def test_a_host_that_joins_is_given_its_share_and_nothing_else_moves(hosts: int,
     assert len(moves) == held(after)[host(hosts)] <= -(-shards * 3 // (hosts + 1))
 
 
+def test_a_host_that_is_given_too_much_of_one_that_leaves_gives_another_away() -> None:
+    places = [Place(host(number), zone) for number, zone in enumerate("aabbbdcc")]
+    before = {ShardId(1): [host(0), host(2), host(5)], ShardId(2): [host(1), host(3), host(6)]}
+    gone = Place(host(1), "a", accepts=False, keeps=False)
+    board = Board(before, [places[0], gone, *places[2:]], loads={})
+    repair, balance = plan_moves(board, replicas=3, slack_percent=100, limit=1000)
+    assert repair == Move(ShardId(2), host(0), host(1))
+    assert balance == Move(ShardId(1), host(7), host(0))
+
+
 @given(places_anywhere, st.integers(1, 40), st.data())
 def test_of_a_host_that_leaves_only_its_own_replicas_move(
     places: list[Place], shards: int, data: st.DataObject
@@ -103,7 +113,7 @@ def test_of_a_host_that_leaves_only_its_own_replicas_move(
     left = [each for each in places if each is not leaving]
     gone = Place(leaving.host, leaving.zone, accepts=False, keeps=False)
     board = Board(before, [*left, gone], loads={})
-    moves = plan_moves(board, replicas=3, slack_percent=100, limit=1000)
+    moves = plan_moves(board, replicas=3, slack_percent=None, limit=1000)
     assert {each.loss for each in moves} <= {leaving.host}
     assert len(moves) <= held(before)[leaving.host]
     if len(left) >= 3:

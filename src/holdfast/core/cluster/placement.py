@@ -9,7 +9,7 @@ Laws
 - Replicas of a shard are in as many zones as there are zones with room, before load is looked at.
 - A replica moves for one of the three reasons above, in this order, and each move takes away some of its reason: moves
   never go round in circles. A host that joins is given its share and nothing else moves; of a host that leaves only its
-  own replicas move.
+  own replicas move, and others only if they make one that stays carry more than the slack allows.
 - A replica is given up only for another one: where there is no better place it stays, even on a lost host, which may
   come back with it.
 - Equal input, equal output: ties are broken by load, then by name.
