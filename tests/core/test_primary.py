@@ -7,12 +7,13 @@ import pytest
 from holdfast.core.errors import (
     InvalidParameterValue,
     NoRoom,
+    NotPrimary,
     OverLimit,
     Overloaded,
     QueueDoesNotExist,
     ReceiptHandleIsInvalid,
 )
-from holdfast.core.limits import SECOND
+from holdfast.core.limits import LOBBY_BYTES_MAX, LOBBY_INTERVAL, SECOND
 from holdfast.core.log.journal import Journal
 from holdfast.core.log.primary import Primary, Reply
 from holdfast.core.queue import command as c
@@ -26,6 +27,10 @@ from tests.core.memory_disk import Plain
 from tests.scenarios.memory_log import MemoryLog
 
 LANE, OTHER = LaneId(1), LaneId(2)
+
+
+def send(body: bytes, group: str = "") -> c.Send:
+    return c.Send(LANE, body, body, len(body), group)
 
 
 class Lead:
@@ -50,7 +55,7 @@ class Lead:
         self.primary.submit(command, token, self.own, self.wall, wait_s=wait_s)
 
     def send(self, body: bytes, token: object = "send", *, group: str = "") -> None:
-        self.ask(c.Send(LANE, body, body, len(body), group), token)
+        self.ask(send(body, group), token)
 
     def tick(self) -> None:
         self.primary.tick(self.own, self.wall)
@@ -231,14 +236,77 @@ def test_compaction_may_use_the_reserve_that_sends_may_not() -> None:
     assert isinstance(dict(lead.sync())["again"], NoRoom)
 
 
-def test_a_disk_that_is_only_slow_to_give_the_next_segment_is_not_called_full() -> None:
+def test_sends_wait_for_the_next_segment_in_their_order() -> None:
+    lead = Lead()
+    lead.log.is_between = True
+    lead.send(b"a", "a")
+    lead.primary.submit_all([send(b"b"), send(b"c")], "b and c", lead.own, lead.wall)
+    lead.send(b"d", "d")
+    lead.ask(c.Receive(LANE), "receive")
+    assert [token for token, _ in lead.sync()] == ["receive"]
+    lead.log.is_between = False
+    lead.tick()
+    answers = dict(lead.sync())
+    one, (two, three), four = answers["a"], cast(list[object], answers["b and c"]), answers["d"]
+    accepted = [cast(c.Accepted, each).seq for each in (one, two, three, four)]
+    assert accepted == sorted(accepted)
+    lead.ask(c.Receive(LANE, 10), "receive")
+    assert bodies(lead, lead.sync()) == {"receive": [b"a", b"b", b"c", b"d"]}
+
+
+def test_it_is_looked_soon_whether_the_next_segment_is_there() -> None:
+    lead = Lead()
+    lead.log.is_between = True
+    lead.time = 100
+    lead.tick()
+    lead.send(b"a")
+    looked = lead.own
+    for _ in range(3):
+        due = lead.primary.deadline()
+        assert looked < due <= looked + LOBBY_INTERVAL
+        lead.primary.tick(due, lead.wall)
+        looked = due
+
+
+def test_sends_that_wait_for_a_segment_that_cannot_be_made_are_told_that_the_disk_is_full() -> None:
     lead = Lead()
     lead.log.is_between = True
     lead.send(b"a")
-    assert isinstance(dict(lead.sync())["send"], Overloaded)
+    lead.log.is_between, lead.log.is_full = False, True
+    lead.tick()
+    assert isinstance(dict(lead.sync())["send"], NoRoom)
+
+
+def test_only_so_much_waits_for_the_next_segment() -> None:
+    lead = Lead()
+    lead.log.is_between = True
+    large = bytes(LOBBY_BYTES_MAX // 4)
+    for number in range(4):
+        lead.send(large, number)
+    lead.send(b"a")
+    lead.primary.submit_all([send(b"b"), send(b"c")], "batch", lead.own, lead.wall)
+    answers = dict(lead.sync())
+    assert isinstance(answers.pop("send"), Overloaded)
+    assert [type(each) for each in cast(list[object], answers.pop("batch"))] == [Overloaded, Overloaded]
+    assert not answers
     lead.log.is_between = False
-    lead.send(b"b")
-    assert isinstance(dict(lead.sync())["send"], c.Accepted)
+    lead.tick()
+    assert [token for token, _ in lead.sync()] == [0, 1, 2, 3]
+    lead.log.is_between = True
+    lead.send(large, "again")
+    assert lead.sync() == []
+
+
+def test_sends_that_wait_when_another_host_takes_over_were_not_done() -> None:
+    lead = Lead()
+    lead.log.is_between = True
+    lead.send(b"a")
+    lead.primary.submit_all([send(b"b"), send(b"c")], "batch", lead.own, lead.wall)
+    answers = dict(lead.primary.abandon())
+    assert type(answers["send"]) is NotPrimary
+    assert [type(each) for each in cast(list[object], answers["batch"])] == [NotPrimary, NotPrimary]
+    lead.log.is_between = False
+    assert lead.sync() == []
 
 
 # --- those who wait -----------------------------------------------------------------------------------

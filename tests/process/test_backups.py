@@ -10,7 +10,7 @@ import pytest
 
 from holdfast.cli import env
 from holdfast.client.signer import Credentials
-from holdfast.client.sqs import Refused, Sqs
+from holdfast.client.sqs import Sqs
 from tests.process.guarded import Guarded, guarded
 from tests.process.typed import Typed, typed
 
@@ -19,7 +19,6 @@ BODY_BYTES = 200_000  # so a segment is full after 330 messages
 MESSAGES = 390  # two segments; test_copies.py has logs that turn over more often
 SENDERS = 3
 BACKUPS = 2
-REFUSED_MAX = 100
 
 
 def client(data: Path) -> Sqs:
@@ -34,7 +33,6 @@ class Load:
     def __init__(self, data: Path) -> None:
         self.data = data
         self.sent: dict[str, float] = {}
-        self.refused = 0
         self.deleting: dict[str, float] = {}
         self.deleted: dict[str, float] = {}
         self.is_over = False
@@ -46,21 +44,8 @@ class Load:
         with client(self.data) as sqs:
             for number in range(MESSAGES // SENDERS):
                 name = f"{sender}.{number}"
-                while not self.is_taken(sqs, f"{name} {filler}"):
-                    self.refused += 1
-                    assert self.refused < REFUSED_MAX
-                    time.sleep(0.1)
+                sqs.call("SendMessage", QueueUrl=sqs.url(QUEUE), MessageBody=f"{name} {filler}")
                 self.sent[name] = time.monotonic()
-
-    def is_taken(self, sqs: Sqs, body: str) -> bool:
-        """A disk that is slower than the clients makes them wait, as every SDK does."""
-        try:
-            sqs.call("SendMessage", QueueUrl=sqs.url(QUEUE), MessageBody=body)
-        except Refused as refusal:
-            if refusal.status != 503:
-                raise
-            return False
-        return True
 
     def consume(self) -> None:
         """Deletes nine of ten."""

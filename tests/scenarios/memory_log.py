@@ -98,11 +98,15 @@ class MemoryLog:
         for seq, (size, content) in enumerate(zip(sent.sizes, sent.contents, strict=True), sent.first):
             self.append(Sent(sent.lane, Seq(seq), NO_GROUP, size, 0, 0, sent.wall, NO_DIGEST, False, content))
 
-    def holds_all(self, _: Sequence[int]) -> bool:
-        return True
+    def holds_all(self, sizes: Sequence[int]) -> bool:
+        return self.has_room(sum(sizes))
 
     def has_room(self, _: int) -> bool:
         return not (self.is_full or self.is_between)
+
+    @property
+    def is_short(self) -> bool:
+        return self.is_between
 
     def is_exhausted(self, _: int = 0) -> bool:
         return self.is_used_up

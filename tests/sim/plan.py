@@ -24,6 +24,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     reserve_bytes: int = 16_384
     limits: dict[str, int] = {}
     snapshot_every: int = 3  # sealed segments
+    spare_ms: int = 0  # how much longer the next segment may take
     # mean time between faults in seconds; 0: never
     power_s: float = 0
     kill_s: float = 0
@@ -61,6 +62,7 @@ def draw(seed: int) -> Plan:
         segment_bytes=rng.choice((32_768, 49_152, 65_536)),
         limits=_limits(rng) | {"DRAFT_WEIGHT": Random(f"drafts {seed}").choice((0, 8_192))},
         snapshot_every=rng.choice((1, 2, 4)),
+        spare_ms=Random(f"spares {seed}").choice((0, 0, 500, 3000)),
         has=tuple(name for name in OPTIONAL if rng.random() < 0.6),
         **_faults(rng),
     )

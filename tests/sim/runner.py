@@ -307,9 +307,10 @@ class Runner:
     def _prepare_spare(self) -> None:
         self._is_sparing = True
         number = self.primary.journal.start_spare()
-        key = self.world.rng.randbytes(KEY_BYTES)
-        work = prepare_segment(number, key=wrap(key), size=self.host.plan.segment_bytes)
-        self.process.run(self.shard, work, lambda is_made: self._spare(is_made, key))
+        key, plan = self.world.rng.randbytes(KEY_BYTES), self.host.plan
+        work = prepare_segment(number, key=wrap(key), size=plan.segment_bytes)
+        delay = self.world.between(0, plan.spare_ms * MS) if plan.spare_ms else 0
+        self.process.run(self.shard, work, lambda is_made: self.process.call(delay, self._spare, is_made, key))
 
     def _spare(self, is_made: bool, key: bytes) -> None:
         self.primary.journal.end_spare(SimCipher(key, self.host.seals) if is_made else None)

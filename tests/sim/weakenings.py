@@ -11,6 +11,7 @@ from holdfast.core.log import compaction, journal, recovery, replay, segment_fil
 from holdfast.core.log.files import SyncDir, Work
 from holdfast.core.log.journal import Journal
 from holdfast.core.log.primary import Primary
+from holdfast.core.log.room import Lobby
 from holdfast.core.log.segment import Damaged, Frame
 from holdfast.core.queue import codec, handle, receive, shard, state
 from holdfast.core.queue.command import Delete, Need, Receive
@@ -286,6 +287,15 @@ def tick_never_rests() -> None:
         return self.shard.now if self._ticked else deadline(self)  # type: ignore[no-any-return]
 
 
+def lobby_is_forgotten() -> None:
+    """a send that waits for the next segment is never looked after"""
+
+    @instead(Lobby, "leave")
+    def _(_: Any, self: Any, *__: Any) -> list[Any]:
+        self.clear()
+        return []
+
+
 WEAKENINGS: Final[dict[str, Callable[[], None]]] = {
     function.__name__.replace("_", "-"): function
     for function in (
@@ -311,5 +321,6 @@ WEAKENINGS: Final[dict[str, Callable[[], None]]] = {
         sequence_restarts,
         leases_forgotten,
         tick_never_rests,
+        lobby_is_forgotten,
     )
 }

@@ -347,7 +347,12 @@ class Journal(Archive):
     @property
     def is_waiting(self) -> bool:
         """For the spare that becomes the first segment of an epoch: nothing can be taken for this short time."""
-        return self._active is None and self._spare is None and not self.is_full
+        return self._active is None and self.is_short
+
+    @property
+    def is_short(self) -> bool:
+        """The next segment is being made."""
+        return self._spare is None and not self.is_full
 
     def wants_spare(self) -> bool:
         return self._spare is None and not self._is_preparing

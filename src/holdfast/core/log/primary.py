@@ -20,7 +20,7 @@ from holdfast.core.errors import HoldfastError, NotPrimary, OutcomeUnknown, Over
 from holdfast.core.limits import OUTBOX_IN_FLIGHT, OUTBOX_RETRY, REPLIES_MAX, SECOND, TICK_INTERVAL
 from holdfast.core.log.files import FileOp
 from holdfast.core.log.journal import Journal
-from holdfast.core.log.room import check_room
+from holdfast.core.log.room import Lobby, check_room
 from holdfast.core.log.several import Place, Several
 from holdfast.core.queue.command import (
     DONE,
@@ -57,6 +57,7 @@ class Primary:
         self._ready: list[Reply] = []  # may leave now
         self._bound: deque[tuple[Lsn, Any, Outcome | list[Outcome]]] = deque()  # wait for commit
         self._bound_local: deque[tuple[Lsn, Any, Outcome | list[Outcome]]] = deque()  # wait for this disk only
+        self._lobby = Lobby()
         self._needing: dict[Need, list[tuple[Command, Any, int]]] = {}
         self._asked: dict[Need, None] = {}
         self._handed: dict[tuple[ShardId, int], Instant] = {}  # when a departure was last sent
@@ -95,6 +96,8 @@ class Primary:
             self._ready.append((token, [Overloaded() for _ in commands]))
             return []
         self._open(own, wall)
+        if self._lobby.admit(self.journal, commands, token, is_batch=True):
+            return []
         outcomes: list[Outcome] = []
         waiting: list[tuple[int, Need]] = []
         executed = self._execute_all(commands)
@@ -130,7 +133,7 @@ class Primary:
             self._needing.setdefault(answer, []).append((command, token, wait_s))
         elif wait_s and isinstance(command, Receive | Watch) and _is_empty(answer):
             self._park(command, token, wait_s)
-        else:
+        elif type(answer) is not Overloaded or not self._lobby.admit(self.journal, (command,), token, is_batch=False):
             self._reply(token, answer, is_local=self._is_local(command))
 
     def _execute(self, command: Command) -> Outcome | Need:
@@ -274,6 +277,7 @@ class Primary:
     def tick(self, own: Instant, wall: WallMs) -> None:
         """To be called at `deadline`, and after every sync: time passes, waiters are served or sent away."""
         self._is_idle = self.journal.idle_frame_due(own)
+        self._empty_lobby(own, wall)
         if own >= self.deadline():
             self._open(own, wall)
             if own - self._ticked >= TICK_INTERVAL:
@@ -285,6 +289,13 @@ class Primary:
             self._open(own, wall)
             self._serve_waiters()
 
+    def _empty_lobby(self, own: Instant, wall: WallMs) -> None:
+        for commands, token, is_batch in self._lobby.leave(self.journal, own):
+            if is_batch:
+                self.submit_all(commands, token, own, wall)
+            else:
+                self.submit(commands[0], token, own, wall)
+
     def _look_after_lanes(self) -> None:
         """One step. While it removes what has expired and there is more, the next is due at once."""
         before = self.shard.lsn
@@ -295,7 +306,7 @@ class Primary:
     def deadline(self) -> Instant:
         """When `tick` is due, in own time."""
         first = Instant(self._ticked + TICK_INTERVAL)
-        for due in (self.shard.deadline(), self.polls.deadline(), self.journal.idle_deadline()):
+        for due in (self.shard.deadline(), self.polls.deadline(), self.journal.idle_deadline(), self._lobby.deadline()):
             if due is not None and due < first:
                 first = due
         return first
@@ -337,6 +348,8 @@ class Primary:
             elif token.several not in batches:
                 batches.append(token.several)
         replies += [(batch.token, [OutcomeUnknown() for _ in batch.outcomes]) for batch in batches]
+        for commands, token, is_batch in self._lobby.clear():
+            replies.append((token, [NotPrimary() for _ in commands] if is_batch else NotPrimary()))
         for waiter in self.polls.drain():
             replies.append((waiter.token, NOTHING_VISIBLE if type(waiter.command) is Watch else EMPTY_DELIVERY))
         return [reply for reply in replies if reply[0] is not None]
