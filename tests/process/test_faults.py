@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -147,6 +148,42 @@ def test_a_disk_that_is_full_at_the_start_still_hands_out_what_is_there(tmp_path
         faults.unlink()
         sent += send_when_possible(wire)
         assert sorted(drained(wire, "jobs")) == sorted(sent)
+
+
+# A slow disk
+
+
+def send_each(endpoint: str, bodies: list[str], sent: list[str]) -> None:
+    with closing(Wire(endpoint, timeout_s=20)) as wire:
+        for body in bodies:
+            wire.call("SendMessage", "jobs", MessageBody=body)
+            sent.append(body)
+
+
+def until_it_rests(sent: list[str]) -> int:
+    count = -1
+    while len(sent) != count:
+        count = len(sent)
+        time.sleep(0.5)
+    return count
+
+
+def test_sends_wait_while_the_next_segment_is_in_the_making_and_receives_go_on(tmp_path: Path) -> None:
+    faults, sent = tmp_path / "faults", list[str]()
+    bodies = [[f"{client}.{number} {'x' * 4000}" for number in range(20)] for client in range(8)]  # several segments
+    with serving(tmp_path / "data", faults=str(faults)) as (server, wire), ThreadPoolExecutor(8) as clients:
+        wire.call("CreateQueue", QueueName="jobs")
+        faults.write_text("write segments/spare hold\n", encoding="ascii")
+        try:
+            done = [clients.submit(send_each, server.wait_ready(), each, sent) for each in bodies]
+            assert 0 < until_it_rests(sent) < sum(map(len, bodies))
+            assert wire.call("ReceiveMessage", "jobs", VisibilityTimeout=0)["Messages"]
+            assert not any(each.done() for each in done), "nobody is refused"
+        finally:
+            faults.unlink()
+        for each in done:
+            each.result()
+        assert sorted(drained(wire, "jobs")) == sorted(body for each in bodies for body in each)
 
 
 # Damage

@@ -6,8 +6,8 @@ $HOLDFAST_TEST_DISK says what to do, as JSON:
 
     root      only this folder matters, and that its own name is durable
     journal   every change and every sync is noted there; platter.py reads it after a power cut
-    faults    a file; while it exists, each of its lines `CALL PART ERRNO` makes calls fail on paths that contain PART.
-              `grow` is a write beyond a file's end: the way in which a full disk fails
+    faults    a file; while it exists, each of its lines `CALL PART ERRNO` makes calls fail on paths that contain PART,
+              or wait, if ERRNO is `hold`. `grow` is a write beyond a file's end: the way in which a full disk fails
     slow_s    a sync takes up to so long, and more when it really does: so that a kill often falls into one
     is_lying  syncs are not noted, as on a disk that acknowledges and forgets: tests that prove the tests
     limits    bounds of core/limits.py that are to be smaller, so that segments roll and snapshots are made in seconds
@@ -27,6 +27,8 @@ import time
 from typing import Any
 
 SETTING = "HOLDFAST_TEST_DISK"
+HOLD = "hold"
+HOLD_S = 0.01
 _lengths = struct.Struct("<II").pack
 
 
@@ -62,13 +64,21 @@ class Watch:
         return path == self._root or path.startswith(self._root + "/") or path == os.path.dirname(self._root)
 
     def _fail_if_told(self, call: str, path: str) -> None:
+        while (number := self._fault(call, path)) == HOLD:
+            time.sleep(HOLD_S)
+        if number:
+            raise OSError(int(number), os.strerror(int(number)), path)
+
+    def _fault(self, call: str, path: str) -> str:
+        """What stands in its line; nothing if there is none."""
         if not self._faults or not os.path.exists(self._faults):
-            return
+            return ""
         with open(self._faults, encoding="ascii") as faults:
             for line in faults:
                 wanted, part, number = line.split()
                 if wanted == call and part in path:
-                    raise OSError(int(number), os.strerror(int(number)), path)
+                    return number
+        return ""
 
     def open(self, path: Any, flags: int, mode: int = 0o777, **options: Any) -> int:
         name = os.path.abspath(os.fspath(path))
