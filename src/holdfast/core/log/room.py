@@ -44,8 +44,9 @@ class Lobby:
         """False: they are no sends, or there is room for them, or none will be made, or too much waits already."""
         if not journal.is_short or not commands or type(commands[0]) is not Send:
             return False
-        size = sum([len(each.content) for each in commands if type(each) is Send])
-        if journal.has_room(size) or self._bytes + size > LOBBY_BYTES_MAX:
+        sizes = [len(each.content) for each in commands if type(each) is Send]
+        size = sum(sizes)
+        if journal.holds_all(sizes) or self._bytes + size > LOBBY_BYTES_MAX:
             return False
         if not self._waiting:
             self._looked = journal.stamp
