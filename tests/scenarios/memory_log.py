@@ -105,7 +105,7 @@ class MemoryLog:
         return not (self.is_full or self.is_between)
 
     @property
-    def is_short(self) -> bool:
+    def is_spare_coming(self) -> bool:
         return self.is_between
 
     def is_exhausted(self, _: int = 0) -> bool:

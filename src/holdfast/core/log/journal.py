@@ -347,11 +347,11 @@ class Journal(Archive):
     @property
     def is_waiting(self) -> bool:
         """For the spare that becomes the first segment of an epoch: nothing can be taken for this short time."""
-        return self._active is None and self.is_short
+        return self._active is None and self.is_spare_coming
 
     @property
-    def is_short(self) -> bool:
-        """The next segment is being made."""
+    def is_spare_coming(self) -> bool:
+        """The next segment is not there yet, and nothing says that it could not be made."""
         return self._spare is None and not self.is_full
 
     def wants_spare(self) -> bool:

@@ -42,7 +42,7 @@ class Lobby:
 
     def admit(self, journal: Journal, commands: Sequence[Command], token: Any, *, is_batch: bool) -> bool:
         """False: they are no sends, or there is room for them, or none will be made, or too much waits already."""
-        if not journal.is_short or not commands or type(commands[0]) is not Send:
+        if not journal.is_spare_coming or not commands or type(commands[0]) is not Send:
             return False
         sizes = [len(each.content) for each in commands if type(each) is Send]
         size = sum(sizes)
@@ -57,7 +57,7 @@ class Lobby:
     def leave(self, journal: Journal, own: Instant) -> list[tuple[Sequence[Command], Any, bool]]:
         """All of them, once the segment is there or could not be made: commands, token, whether they are a batch."""
         self._looked = own
-        return [] if journal.is_short else self.clear()
+        return [] if journal.is_spare_coming else self.clear()
 
     def clear(self) -> list[tuple[Sequence[Command], Any, bool]]:
         waiting, self._waiting, self._bytes = self._waiting, [], 0
