@@ -5,7 +5,8 @@ which modules are left out: it drops the keywords of a class (core/values.py), s
 whose errors carry a status, stay as they are; and it does not run the `finally` of a generator that is dropped, on
 which core/queue/standard.py and core/queue/fifo.py rely. Nor does compiled code let other threads in before it is done:
 what takes long in a thread stays interpreted (core/log/index_file.py). tests/test_compiled.py holds the list to these
-rules. What compiled code looks up by name it remembers: scripts/slots.h.
+rules. What compiled code looks up by name it remembers: scripts/slots.h. What is written in C beside the modules, which
+do without it where it was not built, is built with them.
 """
 
 import atexit
@@ -34,8 +35,10 @@ COMPILED = {
 }
 SETUP = """
 import sys
+from pathlib import Path
+
 from mypyc.build import mypycify
-from setuptools import setup
+from setuptools import Extension, setup
 
 slots, *rest = sys.argv[1:]
 extensions = mypycify(rest, opt_level="2", debug_level="0", group_name="holdfast")
@@ -44,6 +47,8 @@ for extension in extensions:
     own = ["-fvisibility=hidden", "-fno-semantic-interposition"]
     # To look for what might be wrong in C that was generated takes more than half of the compiler's time.
     extension.extra_compile_args = [*extension.extra_compile_args, *own, "-Wno-all", "-include", slots]
+for path in Path("holdfast").rglob("*.c"):
+    extensions.append(Extension(".".join(path.with_suffix("").parts), [str(path)], extra_compile_args=["-O2"]))
 setup(name="holdfast-compiled", packages=[], script_args=["build_ext", "--inplace"], ext_modules=extensions)
 """
 SLOTS = Path(__file__).parent / "scripts" / "slots.h"

@@ -8,26 +8,20 @@ from hypothesis import strategies as st
 
 from holdfast.core.errors import HoldfastError, OverLimit
 from holdfast.core.queue import receipt
-from holdfast.core.queue.command import Accepted, Send
-from holdfast.core.types import Epoch, LaneId, Lsn, Seq, ShardId
+from holdfast.core.queue.command import Accepted
+from holdfast.core.types import Epoch, Lsn, Seq, ShardId
 from holdfast.protocol import batches, json
 from holdfast.protocol.actions import SendEntry
-from holdfast.protocol.messages import Parcel
+from holdfast.protocol.messages import Slip
 
 DIGITS = st.text("0123456789abcdef", min_size=32, max_size=32)
-PARCELS = st.builds(
-    Parcel,
-    st.just(Send(LaneId(1), b"", b"", 0)),
-    DIGITS,
-    st.one_of(st.just(""), DIGITS),
-    st.one_of(st.just(""), DIGITS),
-)
-ENTRIES = st.lists(st.tuples(st.from_regex(r"\A[A-Za-z0-9_-]{1,80}\Z"), PARCELS), min_size=1, max_size=10)
+SLIPS = st.builds(Slip, st.just(0), DIGITS, st.one_of(st.just(""), DIGITS), st.one_of(st.just(""), DIGITS))
+ENTRIES = st.lists(st.tuples(st.from_regex(r"\A[A-Za-z0-9_-]{1,80}\Z"), SLIPS), min_size=1, max_size=10)
 
 
 @given(entries=ENTRIES, first=st.integers(1, 1 << 60), epoch=st.integers(1, 0xFFFFFFFF), shard=st.integers(1, 0xFFF))
 def test_entries_that_were_accepted_together_are_shown_as_single_ones_are(
-    entries: list[tuple[str, Parcel]], first: int, epoch: int, shard: int
+    entries: list[tuple[str, Slip]], first: int, epoch: int, shard: int
 ) -> None:
     accepted = [Accepted(Epoch(epoch), Lsn(first + at), Seq(at)) for at in range(len(entries))]
     singly = [receipt.message_id(ShardId(shard), each.epoch, each.lsn) for each in accepted]
@@ -37,8 +31,8 @@ def test_entries_that_were_accepted_together_are_shown_as_single_ones_are(
         return
     assert ids == singly
     shown = [
-        f'{{"Id":"{name}",{json.sent(answer, parcel, message_id=message_id, is_fifo=False)}}}'
-        for (name, parcel), answer, message_id in zip(entries, accepted, singly, strict=True)
+        f'{{"Id":"{name}",{json.sent(answer, slip, message_id=message_id, is_fifo=False)}}}'
+        for (name, slip), answer, message_id in zip(entries, accepted, singly, strict=True)
     ]
     assert json.sent_all(entries, ids) == json.batch(shown, [])
 

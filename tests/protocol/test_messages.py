@@ -1,6 +1,7 @@
 """What may be sent, and what it becomes."""
 
 import hashlib
+from typing import NamedTuple
 
 import msgspec
 import pytest
@@ -12,6 +13,7 @@ from holdfast.core.errors import (
     MissingParameter,
     UnsupportedOperation,
 )
+from holdfast.core.queue.command import Send
 from holdfast.core.types import Kind, LaneConfig, LaneId
 from holdfast.protocol import actions, content, decoding, messages
 from holdfast.protocol.actions import AttributeValue, SendMessage
@@ -23,13 +25,18 @@ FIFO = LaneConfig(kind=Kind.FIFO)
 BY_CONTENT = LaneConfig(kind=Kind.FIFO, content_deduplication=True)
 
 
-def parcel(config: LaneConfig = STANDARD, **members: object) -> messages.Parcel:
+class Made(NamedTuple):
+    command: Send
+    slip: messages.Slip
+
+
+def parcel(config: LaneConfig = STANDARD, **members: object) -> Made:
     body = msgspec.json.encode({"QueueUrl": "q", "MessageBody": "hello", **members})
     request = decoding.decode(b"AmazonSQS.SendMessage", body)
-    return messages.parcel(request, LANE, config, sender=b"me", is_plain=b"\\" not in body)
+    return Made(*messages.parcel(request, LANE, config, sender=b"me", is_plain=b"\\" not in body))
 
 
-def stored(made: messages.Parcel) -> content.Content:
+def stored(made: Made) -> content.Content:
     return content.unpack(made.command.content)
 
 
@@ -50,9 +57,9 @@ def test_a_body_is_kept_escaped_and_comes_back_as_it_was(body: str) -> None:
     made = parcel(MessageBody=body)
     kept = stored(made)
     assert msgspec.json.decode(b'"' + kept.body + b'"') == body
-    assert made.body_md5 == kept.body_md5.decode() == hashlib.md5(body.encode()).hexdigest()
+    assert made.slip.body_md5 == kept.body_md5.decode() == hashlib.md5(body.encode()).hexdigest()
     assert made.command.body == body.encode()
-    assert made.command.size == len(body.encode())
+    assert made.command.size == made.slip.size == len(body.encode())
     assert kept.sender == b"me"
 
 
@@ -84,9 +91,9 @@ def test_attributes_count_to_the_size_and_system_attributes_do_not() -> None:
         MessageAttributes={"ab": string("cde"), "f": {"DataType": "Binary", "BinaryValue": "AAAA"}},
         MessageSystemAttributes={"AWSTraceHeader": string("Root=1")},
     )
-    assert made.command.size == 5 + len("abStringcde") + len("fBinary") + 3
+    assert made.command.size == made.slip.size == 5 + len("abStringcde") + len("fBinary") + 3
     assert stored(made).extras.trace_header == "Root=1"
-    assert len(made.system_md5) == len(made.attributes_md5) == 32
+    assert len(made.slip.system_md5) == len(made.slip.attributes_md5) == 32
 
 
 def test_attributes_are_kept_as_receive_returns_them() -> None:
@@ -131,7 +138,7 @@ def test_lists_are_not_supported() -> None:
 
 
 def test_letters_of_any_script_may_name_an_attribute() -> None:
-    assert parcel(MessageAttributes={"größe_1-x.y": string("x")}).attributes_md5
+    assert parcel(MessageAttributes={"größe_1-x.y": string("x")}).slip.attributes_md5
 
 
 def test_only_the_trace_header_is_a_system_attribute_of_a_send() -> None:
@@ -151,8 +158,27 @@ def test_a_fifo_queue_needs_a_group_and_an_id() -> None:
 
 def test_a_batch_to_a_fifo_queue_calls_a_missing_group_an_invalid_value() -> None:
     entry = actions.SendEntry(id="1", message_body="x")
-    with pytest.raises(InvalidParameterValue):
-        messages.parcel(entry, LANE, FIFO, sender=b"me", is_plain=True, is_batch=True)
+    _, _, refused = messages.parcels([("1", entry)], LANE, FIFO, sender=b"me", is_plain=True)
+    assert [(name, type(error)) for name, error in refused] == [("1", InvalidParameterValue)]
+
+
+def test_entries_of_a_batch_become_what_they_would_alone() -> None:
+    good = {"1": {"message_body": "a"}, "3": {"message_body": 'b"\n', "delay_seconds": 7}, "4": {"message_body": "ü"}}
+    bad = {"2": {"message_body": "\0"}, "5": {"message_body": "x" * 1025}, "6": {}}
+    entries = [(name, actions.SendEntry(id=name, **members)) for name, members in sorted((good | bad).items())]  # type: ignore[arg-type]
+    config = LaneConfig(message_bytes_max=1024)
+    commands, slips, refused = messages.parcels(entries, LANE, config, sender=b"me", is_plain=False)
+    alone = [
+        messages.parcel(entry, LANE, config, sender=b"me", is_plain=False) for name, entry in entries if name in good
+    ]
+    assert commands == [command for command, _ in alone]
+    assert [name for name, _ in slips] == list(good)
+    assert [(slip.size, slip.body_md5) for _, slip in slips] == [(slip.size, slip.body_md5) for _, slip in alone]
+    assert [(name, type(error)) for name, error in refused] == [
+        ("2", InvalidMessageContents),
+        ("5", InvalidParameterValue),
+        ("6", MissingParameter),
+    ]
 
 
 def test_content_based_deduplication_shows_the_sha256_of_the_body() -> None:

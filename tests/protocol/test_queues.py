@@ -18,11 +18,11 @@ from holdfast.core.errors import (
     ReceiptHandleIsInvalid,
     TooManyEntriesInBatchRequest,
 )
-from holdfast.core.queue.command import Accepted, Send
+from holdfast.core.queue.command import Accepted
 from holdfast.core.types import Address, Counts, Epoch, Kind, LaneId, Lsn, QueueName, Seq, ShardId
 from holdfast.protocol import actions, attributes, batches, decoding, names
 from holdfast.protocol import json as wire
-from holdfast.protocol.messages import Parcel
+from holdfast.protocol.messages import Slip
 
 HOME = "000000000000"
 ARN = "arn:aws:sqs:us-east-1:000000000000:dead"
@@ -94,8 +94,8 @@ def test_an_error_as_clients_expect_it() -> None:
 
 
 def test_the_reply_to_a_send() -> None:
-    parcel = Parcel(Send(LaneId(1), b"", b"", 0), "b" * 32, "a" * 32, "c" * 32)
-    members = wire.sent(Accepted(Epoch(1), Lsn(2), Seq(3)), parcel, message_id="id", is_fifo=True)
+    slip = Slip(0, "b" * 32, "a" * 32, "c" * 32)
+    members = wire.sent(Accepted(Epoch(1), Lsn(2), Seq(3)), slip, message_id="id", is_fifo=True)
     assert json.loads(f"{{{members}}}") == {
         "MessageId": "id",
         "MD5OfMessageBody": "b" * 32,

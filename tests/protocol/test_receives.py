@@ -40,8 +40,8 @@ def received(
     """One message, sent and received."""
     body = msgspec.json.encode({"MessageBody": 'a "b"', **(sent or {})})
     request = decoding.decode(b"AmazonSQS.SendMessage", body)
-    parcel = messages.parcel(request, LANE, config, sender=b"me", is_plain=False)
-    handed = receives.Handed(Delivered(header, 3, 4, WallMs(2000)), parcel.command.content, WallMs(1000), message_id)
+    send, _ = messages.parcel(request, LANE, config, sender=b"me", is_plain=False)
+    handed = receives.Handed(Delivered(header, 3, 4, WallMs(2000)), send.content, WallMs(1000), message_id)
     origin = receives.Origin(ShardId(1), LANE, config.kind, KEY, lambda packed: f"arn:{packed}")
     reply = json.loads(receives.reply([handed], origin, receives.view(asked(**members))))
     (message,) = reply["Messages"]
@@ -83,7 +83,7 @@ def test_messages_that_are_shown_together_look_as_each_alone(wanted: receives.Vi
     for number in range(6):
         body = msgspec.json.encode({"MessageBody": f'"{number}"' * number or "-", **(ATTRIBUTES if number % 2 else {})})
         request = decoding.decode(b"AmazonSQS.SendMessage", body)
-        stored = messages.parcel(request, LANE, STANDARD, sender=b"me", is_plain=False).command.content
+        stored = messages.parcel(request, LANE, STANDARD, sender=b"me", is_plain=False)[0].content
         old = b"".join((b"\1", stored[1:6], content.body_of(stored)[0], stored[22:]))
         header = msgspec.structs.replace(HEADER, seq=Seq(number), lsn=Lsn(number))
         own = receipt.message_id_bytes(ShardId(3), Epoch(4), Lsn(5)) if number == 4 else b""

@@ -177,6 +177,10 @@ class Exchange:
         self.messages = 1
         self.size = 0  # bytes of messages sent or handed out
 
+    def forget_request(self) -> None:
+        """What it asked for is under way. Its memory, still in the processor's caches, can serve the next one."""
+        self.body, self.request = b"", None
+
     def coming_id(self) -> str:
         """The request id of the answer that is made next."""
         return self._carrier.heads.coming_id()

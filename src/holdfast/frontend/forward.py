@@ -14,7 +14,7 @@ from holdfast.core.types import Receipt
 from holdfast.frontend.exchange import Exchange
 from holdfast.frontend.locate import Queue
 from holdfast.protocol import json, receives
-from holdfast.protocol.messages import Parcel
+from holdfast.protocol.messages import Slip
 from holdfast.protocol.receives import PLAIN, Handed, View
 from holdfast.runtime.letter import Letter
 from holdfast.runtime.logs import log
@@ -37,19 +37,19 @@ def refuse(exchange: Exchange, error: HoldfastError) -> None:
 
 
 class SendCall(Call):
-    __slots__ = ("_exchange", "_parcel", "_queue")
+    __slots__ = ("_exchange", "_queue", "_slip")
 
-    def __init__(self, exchange: Exchange, parcel: Parcel, queue: Queue) -> None:
+    def __init__(self, exchange: Exchange, slip: Slip, queue: Queue) -> None:
         self._exchange = exchange
-        self._parcel = parcel
+        self._slip = slip
         self._queue = queue
 
     def answered(self, answer: Outcome, _: Sequence[Letter], /) -> None:
         if type(answer) is Accepted:
             queue = self._queue
             name = receipt.message_id(answer.shard or queue.shard, answer.epoch, answer.lsn)
-            members = json.sent(answer, self._parcel, message_id=name, is_fifo=queue.is_fifo)
-            self._exchange.size = self._parcel.command.size
+            members = json.sent(answer, self._slip, message_id=name, is_fifo=queue.is_fifo)
+            self._exchange.size = self._slip.size
             self._exchange.answer(f"{{{members}}}".encode())
         else:
             assert isinstance(answer, HoldfastError)
@@ -162,18 +162,18 @@ class BatchCall(Call):
 
 
 class SendBatchCall(Call):
-    __slots__ = ("_exchange", "_parcels", "_queue", "_refused")
+    __slots__ = ("_exchange", "_queue", "_refused", "_slips")
 
     def __init__(
         self,
         exchange: Exchange,
-        parcels: Sequence[tuple[str, Parcel]],
+        slips: Sequence[tuple[str, Slip]],
         refused: Sequence[json.Failure],
         *,
         queue: Queue,
     ) -> None:
         self._exchange = exchange
-        self._parcels = parcels  # that were submitted, by their ids
+        self._slips = slips  # of messages that were submitted, by their ids
         self._refused = refused
         self._queue = queue
 
@@ -182,18 +182,18 @@ class SendBatchCall(Call):
         ids = None if is_fifo or self._refused else receipt.message_ids(shard, answer)
         if ids is not None:
             self._exchange.messages = len(ids)
-            self._exchange.size = sum([parcel.command.size for _, parcel in self._parcels])
-            self._exchange.answer(json.sent_all(self._parcels, ids))
+            self._exchange.size = sum([slip.size for _, slip in self._slips])
+            self._exchange.answer(json.sent_all(self._slips, ids))
             return
         successful: list[str] = []
         failed = list(self._refused)
         size = 0
-        for (name, parcel), outcome in zip(self._parcels, answer, strict=True):
+        for (name, slip), outcome in zip(self._slips, answer, strict=True):
             if type(outcome) is Accepted:
                 message_id = receipt.message_id(outcome.shard or shard, outcome.epoch, outcome.lsn)
-                members = json.sent(outcome, parcel, message_id=message_id, is_fifo=is_fifo)
+                members = json.sent(outcome, slip, message_id=message_id, is_fifo=is_fifo)
                 successful.append(f'{{"Id":"{name}",{members}}}')
-                size += parcel.command.size
+                size += slip.size
             else:
                 assert isinstance(outcome, HoldfastError)
                 failed.append((name, outcome))

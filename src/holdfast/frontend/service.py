@@ -84,6 +84,7 @@ class Service:
             try:
                 self._gate.authorize(request, exchange)
                 self._handlers[type(request)](request, exchange)
+                exchange.forget_request()
             except QueueDoesNotExist:
                 if self.make_missing is None or not self.make_missing(
                     request, exchange, lambda: self._again(request, exchange)
@@ -141,14 +142,14 @@ class Service:
         queue = self._queue(request.queue_url, exchange)
         if _TRACE in exchange.headers:
             request = messages.traced(request, exchange.headers[_TRACE])
-        parcel = messages.parcel(
+        command, slip = messages.parcel(
             request,
             queue.lane,
             queue.config,
             sender=exchange.caller.sender,
             is_plain=exchange.wording is None and _BACKSLASH not in exchange.body,
         )
-        self._backend.submit(queue.shard, parcel.command, SendCall(exchange, parcel, queue))
+        self._backend.submit(queue.shard, command, SendCall(exchange, slip, queue))
 
     def _send_batch(self, request: actions.SendMessageBatch, exchange: Exchange) -> None:
         queue = self._queue(request.queue_url, exchange)
@@ -159,21 +160,11 @@ class Service:
             for _, entry in entries:
                 messages.check_fifo(entry, queue.config, is_batch=True)
         is_plain = exchange.wording is None and _BACKSLASH not in exchange.body
-        sender = exchange.caller.sender
-        parcels: list[tuple[str, messages.Parcel]] = []
-        refused: list[Failure] = []
-        for name, entry in entries:
-            try:
-                parcel = messages.parcel(
-                    entry, queue.lane, queue.config, sender=sender, is_plain=is_plain, is_batch=True
-                )
-            except HoldfastError as error:
-                refused.append((name, error))
-            else:
-                parcels.append((name, parcel))
-        batches.check_bytes([parcel.command.size for _, parcel in parcels])
-        call = SendBatchCall(exchange, parcels, refused, queue=queue)
-        self._submit_all(queue, [parcel.command for _, parcel in parcels], call)
+        commands, slips, refused = messages.parcels(
+            entries, queue.lane, queue.config, sender=exchange.caller.sender, is_plain=is_plain
+        )
+        batches.check_bytes([slip.size for _, slip in slips])
+        self._submit_all(queue, commands, SendBatchCall(exchange, slips, refused, queue=queue))
 
     def _submit_all(self, queue: Queue, commands: list[Command], call: Call) -> None:
         if commands:

@@ -14,7 +14,7 @@ from holdfast.core.errors import HoldfastError
 from holdfast.core.limits import SEQUENCE_BASE
 from holdfast.core.queue.command import Accepted
 from holdfast.protocol.actions import InvalidAction, MalformedRequest, UnknownOperation
-from holdfast.protocol.messages import Parcel
+from holdfast.protocol.messages import Slip
 
 CONTENT_TYPE: Final = b"application/x-amz-json-1.0"
 NOTHING: Final = b"{}"
@@ -39,28 +39,28 @@ def error_header(error: HoldfastError) -> bytes:
     return f"{error.query_code};{error.fault}".encode()
 
 
-def sent(accepted: Accepted, parcel: Parcel, *, message_id: str, is_fifo: bool) -> str:
+def sent(accepted: Accepted, slip: Slip, *, message_id: str, is_fifo: bool) -> str:
     """What the answer to SendMessage says, without its braces; an entry of a batch has an Id in front."""
-    text = f'"MessageId":"{message_id}","MD5OfMessageBody":"{parcel.body_md5}"'
-    if parcel.attributes_md5:
-        text += f',"MD5OfMessageAttributes":"{parcel.attributes_md5}"'
-    if parcel.system_md5:
-        text += f',"MD5OfMessageSystemAttributes":"{parcel.system_md5}"'
+    text = f'"MessageId":"{message_id}","MD5OfMessageBody":"{slip.body_md5}"'
+    if slip.attributes_md5:
+        text += f',"MD5OfMessageAttributes":"{slip.attributes_md5}"'
+    if slip.system_md5:
+        text += f',"MD5OfMessageSystemAttributes":"{slip.system_md5}"'
     if is_fifo:
         text += f',"SequenceNumber":"{SEQUENCE_BASE + accepted.seq}"'
     return text
 
 
-def sent_all(parcels: Sequence[tuple[str, Parcel]], ids: Sequence[str]) -> bytes:
+def sent_all(slips: Sequence[tuple[str, Slip]], ids: Sequence[str]) -> bytes:
     """As `batch` of messages all of which were accepted by a standard queue, with their ids. None of those needs
     escaping."""
     parts = ['{"Successful":[{"Id":"']
-    for (name, parcel), message_id in zip(parcels, ids, strict=True):
-        parts += (name, '","MessageId":"', message_id, '","MD5OfMessageBody":"', parcel.body_md5)
-        if parcel.attributes_md5:
-            parts += ('","MD5OfMessageAttributes":"', parcel.attributes_md5)
-        if parcel.system_md5:
-            parts += ('","MD5OfMessageSystemAttributes":"', parcel.system_md5)
+    for (name, slip), message_id in zip(slips, ids, strict=True):
+        parts += (name, '","MessageId":"', message_id, '","MD5OfMessageBody":"', slip.body_md5)
+        if slip.attributes_md5:
+            parts += ('","MD5OfMessageAttributes":"', slip.attributes_md5)
+        if slip.system_md5:
+            parts += ('","MD5OfMessageSystemAttributes":"', slip.system_md5)
         parts.append('"},{"Id":"')
     parts[-1] = '"}]}'
     return "".join(parts).encode()

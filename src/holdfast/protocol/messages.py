@@ -4,6 +4,7 @@ queue's configuration; those that need the queue's state are the core's.
 
 import hashlib
 import re
+from collections.abc import Sequence
 from typing import Final, TypeVar
 
 import msgspec
@@ -15,8 +16,9 @@ from holdfast.core.errors import (
     InvalidParameterValue,
     UnsupportedOperation,
 )
-from holdfast.core.queue.command import Send
+from holdfast.core.queue.command import Command, Send
 from holdfast.core.types import Kind, LaneConfig, LaneId
+from holdfast.core.values import Value
 from holdfast.protocol import content, digests
 from holdfast.protocol.actions import Attributes, AttributeValue, Outgoing, required
 from holdfast.protocol.extras import NO_EXTRAS, Extras
@@ -38,46 +40,88 @@ _FIFO: Final = Kind.FIFO  # members of an enumeration are found slowly
 SentT = TypeVar("SentT", bound=Outgoing)
 
 
-class Parcel:
-    """A message ready to be sent, and what the reply says about it."""
+class Slip:
+    """What is kept of a message until it is answered: what the reply says, and its size. Not the message, whose memory
+    serves the next one meanwhile."""
 
-    __slots__ = ("attributes_md5", "body_md5", "command", "system_md5")
+    __slots__ = ("attributes_md5", "body_md5", "size", "system_md5")
 
-    def __init__(self, command: Send, body_md5: str, attributes_md5: str = "", system_md5: str = "") -> None:
-        self.command = command
+    def __init__(self, size: int, body_md5: str, attributes_md5: str = "", system_md5: str = "") -> None:
+        self.size = size
         self.body_md5 = body_md5
         self.attributes_md5 = attributes_md5
         self.system_md5 = system_md5
 
 
-def parcel(
-    message: Outgoing, lane: LaneId, config: LaneConfig, *, sender: bytes, is_plain: bool, is_batch: bool = False
-) -> Parcel:
+class _Draft(Value, frozen=True):
+    """A message that may be sent, before the sum of its body is known."""
+
+    body: bytes
+    escaped: bytes
+    size: int
+    extras: Extras = NO_EXTRAS
+    group: str = ""
+    deduplication_id: str = ""
+    delay_s: int | None = None
+    ttl_s: int | None = None
+    system_md5: str = ""
+
+
+def parcel(message: Outgoing, lane: LaneId, config: LaneConfig, *, sender: bytes, is_plain: bool) -> tuple[Send, Slip]:
     """`is_plain`: the request has no backslash, so its strings are their own escaped form and hold no control
     characters. O(size of the message)."""
+    draft = _draft(message, config, is_plain=is_plain, is_batch=False)
+    return _pack(draft, digests.body_md5(draft.body), lane, sender)
+
+
+def parcels(
+    entries: Sequence[tuple[str, Outgoing]], lane: LaneId, config: LaneConfig, *, sender: bytes, is_plain: bool
+) -> tuple[list[Command], list[tuple[str, Slip]], list[tuple[str, HoldfastError]]]:
+    """As `parcel` of each entry of a batch: commands, slips by the ids of their entries, and those that are refused."""
+    drafts: list[tuple[str, _Draft]] = []
+    refused: list[tuple[str, HoldfastError]] = []
+    for name, entry in entries:
+        try:
+            drafts.append((name, _draft(entry, config, is_plain=is_plain, is_batch=True)))
+        except HoldfastError as error:
+            refused.append((name, error))
+    commands: list[Command] = []
+    slips: list[tuple[str, Slip]] = []
+    sums = digests.bodies_md5([draft.body for _, draft in drafts])
+    for (name, draft), body_md5 in zip(drafts, sums, strict=True):
+        command, slip = _pack(draft, body_md5, lane, sender)
+        commands.append(command)
+        slips.append((name, slip))
+    return commands, slips, refused
+
+
+def _draft(message: Outgoing, config: LaneConfig, *, is_plain: bool, is_batch: bool) -> _Draft:
     text = message.message_body or required(message.message_body, "MessageBody")
     if not is_plain or not text.isascii():
         check_characters(text)
     body = text.encode()
-    group = deduplication_id = system_md5 = ""
-    delay_s: int | None = None
-    time_to_live_s: int | None = None
-    size, extras = len(body), NO_EXTRAS
-    if _is_special(message, config):
+    escaped = body if is_plain else _escape(text)[1:-1]
+    if not _is_special(message, config):
+        draft = _Draft(body, escaped, len(body))
+    else:
         group, deduplication_id, delay_s = _queue_rules(message, config, is_batch=is_batch)
         added, packed, attributes_md5 = pack_attributes(message.message_attributes or {})
         trace_header, system_md5 = _trace_header(message.message_system_attributes or {})
-        time_to_live_s = _time_to_live(message.message_attributes or {})
-        size += added
+        ttl_s = _time_to_live(message.message_attributes or {})
         shown_id = deduplication_id or _content_id(body, config)
         extras = Extras(group, shown_id, trace_header, attributes_md5, packed)
-    if size > config.message_bytes_max:
+        size = len(body) + added
+        draft = _Draft(body, escaped, size, extras, group, deduplication_id, delay_s, ttl_s, system_md5)
+    if draft.size > config.message_bytes_max:
         raise _too_long(config, is_batch=is_batch)
-    body_md5 = digests.body_md5(body)
-    escaped = body if is_plain else _escape(text)[1:-1]
-    stored = content.pack(escaped, body_md5, sender=sender, extras=extras)
-    command = Send(lane, body, stored, size, group, deduplication_id, delay_s, time_to_live_s)
-    return Parcel(command, body_md5.hex(), extras.attributes_md5, system_md5)
+    return draft
+
+
+def _pack(draft: _Draft, body_md5: bytes, lane: LaneId, sender: bytes) -> tuple[Send, Slip]:
+    size, extras = draft.size, draft.extras
+    stored = content.pack(draft.escaped, body_md5, sender=sender, extras=extras)
+    command = Send(lane, draft.body, stored, size, draft.group, draft.deduplication_id, draft.delay_s, draft.ttl_s)
+    return command, Slip(size, body_md5.hex(), extras.attributes_md5, draft.system_md5)
 
 
 def _is_special(message: Outgoing, config: LaneConfig) -> bool:
