@@ -273,14 +273,36 @@ def test_sigterm_ends_all_and_the_next_start_may_have_other_workers(tmp_path: Pa
             assert [each["Body"] for each in drain(client, f"{server.endpoint}/{path}")] == ["kept"]
 
 
+def kill_all(server: Running) -> None:
+    """The parent; the workers end by themselves, and nobody can start on their data before that."""
+    workers = workers_of(server)
+    server.kill()
+    deadline = time.monotonic() + 15
+    while any(Path(f"/proc/{pid}").exists() for pid in workers):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
 def test_workers_end_when_their_parent_is_killed(tmp_path: Path) -> None:
     with running(tmp_path / "data", *WORKERS) as server:
-        workers = workers_of(server)
-        assert len(workers) == 2
-        server.kill()
-        deadline = time.monotonic() + 15
-        while any(Path(f"/proc/{pid}").exists() for pid in workers):
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+        assert len(workers_of(server)) == 2
+        kill_all(server)
     with running(tmp_path / "data") as server, server.client() as client:
         client.create_queue(QueueName="q")
+
+
+def test_workers_leave_nothing_outside_the_data_folder_whose_path_may_be_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data, elsewhere = tmp_path / ("a" * 120) / "data", tmp_path / "tmp"  # no socket can have so long a path
+    elsewhere.mkdir()
+    data.parent.mkdir()
+    monkeypatch.setenv("TMPDIR", str(elsewhere))
+    with running(data, "--workers", "3") as server:
+        assert {path.name for path in (data / "workers").iterdir()} == {"0", "1", "2"}
+        kill_all(server)
+    with running(data, *WORKERS) as server:
+        assert {path.name for path in (data / "workers").iterdir()} == {"0", "1"}
+        assert server.stop() == 0
+    assert not (data / "workers").exists()
+    assert not list(elsewhere.iterdir())

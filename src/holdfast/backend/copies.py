@@ -47,7 +47,7 @@ KEPT_SNAPSHOTS = 2
 PIECE_BYTES = 1_048_576
 DIGEST_BYTES = 32
 # Of the process that runs, not of the data. A copy that went on numbering a server's usage would look like that server.
-LEFT_OUT = ("lock", "server.json", "endpoint", "usage")
+LEFT_OUT = ("lock", "server.json", "endpoint", "usage", "workers")
 PASSING = (".tmp", "-wal", "-shm", "-journal")
 
 Meter = Callable[[int], None]  # so many bytes more

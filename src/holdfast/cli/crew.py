@@ -20,10 +20,10 @@ import shutil
 import signal
 import socket
 import sys
-import tempfile
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import NamedTuple, NoReturn
 
 import msgspec
@@ -34,6 +34,7 @@ from holdfast.runtime.config.kinds import Address
 from holdfast.runtime.rpc import Backend
 from holdfast.runtime.workers import Aside, Desk, Link, Switch
 
+SOCKETS = "workers"
 READY, DRAINED = b"r", b"d"
 FINISH_S = 15.0  # from the signal to end until workers that are left are killed
 REPLACE_AFTER_S = 0.5  # so that one that dies at once does not keep the machine busy
@@ -127,14 +128,18 @@ async def leave(worker: Worker) -> None:
 
 
 class Crew:
-    """`work` runs in each worker; `on_ready` in the parent, when all of them serve for the first time."""
+    """`work` runs in each worker; `on_ready` in the parent, when all of them serve for the first time. In `data`,
+    which nobody else may use now, is the folder of the sockets by which they reach each other."""
 
-    def __init__(self, count: int, work: Callable[[Worker], None], on_ready: Callable[[], None]) -> None:
+    def __init__(self, count: int, data: Path, work: Callable[[Worker], None], on_ready: Callable[[], None]) -> None:
         self._count = count
+        self._folder = data / SOCKETS
         self._work = work
         self._on_ready = on_ready
         self._workers: dict[int, int] = {}  # process id -> index
-        self._sockets = tempfile.mkdtemp(prefix="holdfast-")
+        shutil.rmtree(self._folder, ignore_errors=True)  # of a crew that was killed
+        self._folder.mkdir(mode=0o700)
+        self._sockets = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY)
         self._reports, self._report = os.pipe()
         self._held, self._hold = os.pipe()  # workers end when nobody holds it
         self._ready = self._drained = 0
@@ -149,7 +154,8 @@ class Crew:
             self._watch()
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, previous)
-            shutil.rmtree(self._sockets, ignore_errors=True)
+            os.close(self._sockets)
+            shutil.rmtree(self._folder, ignore_errors=True)
         return self._status
 
     def _start(self, index: int, *, is_replacement: bool) -> None:
@@ -167,7 +173,8 @@ class Crew:
             os.close(self._reports)
             signal.signal(signal.SIGHUP, signal.SIG_IGN)  # unless there is something to read again
             signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
-            self._work(Worker(index, self._count, self._sockets, is_replacement, self._report, self._held))
+            sockets = f"/proc/self/fd/{self._sockets}"  # the path itself may be longer than that of a socket can be
+            self._work(Worker(index, self._count, sockets, is_replacement, self._report, self._held))
             status = 0
         except SystemExit as end:
             status = end.code if isinstance(end.code, int) else 1

@@ -98,11 +98,8 @@ def _run_crew(loaded: Loaded, data: Path) -> None:
     config = dataclasses.replace(config, server=server, admin=dataclasses.replace(config.admin, listen=admin_listen))
     loaded = loaded._replace(config=config)
     with holder:
-        status = Crew(
-            config.server.workers,
-            lambda worker: _work(loaded, data, worker),
-            lambda: announcement(listen, admin_listen),
-        ).run()
+        work = partial(_work, loaded, data)
+        status = Crew(config.server.workers, data, work, lambda: announcement(listen, admin_listen)).run()
     stores.close()
     if status:
         raise StartError("a worker could not go on; what it said stands above.")
