@@ -198,6 +198,40 @@ def test_an_empty_frame_is_no_link_of_the_chain() -> None:
     assert before.crc == idle.previous == after.previous != idle.crc
 
 
+def test_a_segment_that_is_left_takes_nothing_more_also_if_nothing_follows() -> None:
+    host = fresh()
+    host.send(3)
+    host.idle()
+    assert host.journal.idle_deadline() is None
+    host.prepare()
+    left = host.journal.segments[0]
+    host.journal.leave(left)
+    assert host.journal.idle_deadline() is not None
+    host.idle()
+    assert [segment.first for segment in host.journal.segments] == [1, 4]
+    assert left.last == 3
+    assert host.journal.idle_deadline() is None
+    host.send(1)
+    assert [segment.first for segment in host.journal.segments] == [1, 4]
+    assert Host(host.disk.copy()).book.dump() == host.book.dump()
+
+
+def test_the_next_record_begins_another_segment_when_this_one_is_left_and_not_before_there_is_one() -> None:
+    host = fresh()
+    host.send(3)
+    first = host.journal.segments[0]
+    host.journal.leave(first)
+    host.send(1)
+    assert len(host.journal.segments) == 1
+    assert not host.journal.wants_spare()
+    host.journal.leave(first)
+    host.send(1)
+    assert [segment.first for segment in host.journal.segments] == [1, 5]
+    host.journal.leave(first)  # it was
+    host.send(1)
+    assert len(host.journal.segments) == 2
+
+
 def test_an_idle_frame_moves_on_to_the_spare_when_its_segment_is_full() -> None:
     host = fresh()
     room = SEGMENT - 2 * SECTOR

@@ -6,17 +6,20 @@ a learner that of the files it copies.
 
 import pytest
 
+from holdfast.core.coordination.cluster import HostId
 from holdfast.core.log.archive import Location
 from holdfast.core.log.scrub import scrub
+from holdfast.core.log.segment import SECTOR
 from holdfast.core.log.snapshot import advance_snapshot
 from holdfast.core.queue.codec import decode_message
 from holdfast.core.queue.shard import Shard
 from holdfast.core.replication.candidate import verify
 from holdfast.core.replication.replica_log import ReplicaLog
-from holdfast.core.replication.station import NoticeKind, Scrubbed
+from holdfast.core.replication.replica_message import Doubt
+from holdfast.core.replication.station import Heard, NoticeKind, Scrubbed
 from holdfast.core.types import Lsn
 from tests.core.memory_disk import Plain
-from tests.core.replica_cluster import LANE, SHARD, Cluster, serving
+from tests.core.replica_cluster import LANE, SHARD, Cluster, Letter, serving
 
 
 def filled(text: str = "message") -> Cluster:
@@ -29,10 +32,10 @@ def filled(text: str = "message") -> Cluster:
     return cluster
 
 
-def harm(cluster: Cluster, name: str, *, at: int = 4708) -> str:
-    """Flips a bit of the first segment."""
+def harm(cluster: Cluster, name: str, *, at: int = 4708, which: int = 0) -> str:
+    """Flips a bit of the first segment, or of another one."""
     disk = cluster.nodes[name].disk
-    path = disk.paths("segments")[0]
+    path = [path for path in disk.paths("segments") if "spare" not in path][which]
     data = bytearray(disk.get(path))
     data[at] ^= 4
     disk.put(path, bytes(data))
@@ -134,21 +137,77 @@ def harmed_at(cluster: Cluster) -> int:
     return place.offset + place.length - 1
 
 
-def test_a_learner_that_copied_damage_is_not_counted() -> None:
+def members(cluster: Cluster) -> list[str]:
+    return [member.host for member in cluster.record.members]
+
+
+def replace(cluster: Cluster, name: str) -> None:
+    """A new host of this name, with an empty disk."""
+    cluster.nodes[name].disk = type(cluster.nodes[name].disk)()
+    cluster.start(name)
+    cluster.assign("abc")
+
+
+def is_doubt(letter: Letter) -> bool:
+    return isinstance(letter.message, Doubt)
+
+
+def test_a_learner_that_copied_damage_is_not_counted_and_the_damage_is_mended_where_it_comes_from() -> None:
     cluster = filled()
     snapshot(cluster, "a")
     cluster.crash("c")
     cluster.run(3000)
-    harm(cluster, "a", at=harmed_at(cluster))
-    cluster.nodes["c"].disk = type(cluster.nodes["c"].disk)()
-    cluster.start("c")
-    cluster.assign("abc")
-    cluster.run(4000)
-    assert [member.host for member in cluster.record.members] == ["a", "b"]
-    assert any(notice.kind is NoticeKind.DAMAGED for notice in cluster.nodes["c"].notices)
-    look(cluster, "a")
+    path = harm(cluster, "a", at=harmed_at(cluster))
+    cluster.lost = is_doubt
+    replace(cluster, "c")
     cluster.run(30_000)
-    assert [member.host for member in cluster.record.members] == ["a", "b", "c"]
+    assert members(cluster) == ["a", "b"]
+    assert any(notice.kind is NoticeKind.DAMAGED for notice in cluster.nodes["c"].notices)
+    assert cluster.files("a")[path] != cluster.files("b")[path]
+    cluster.lost = lambda _: False
+    cluster.run(10_000)
+    assert members(cluster) == ["a", "b", "c"]
+    assert cluster.files("a")[path] == cluster.files("b")[path] == cluster.files("c")[path]
+
+
+def send_some(cluster: Cluster, count: int) -> None:
+    for number in range(count):
+        cluster.send("a", f"message {number}")
+        cluster.run(100)
+    cluster.run(1500)
+
+
+@pytest.mark.parametrize("after", [0, 3])
+def test_damage_in_the_last_segment_is_mended_when_nobody_can_follow_any_more(after: int) -> None:
+    """It may be long until it has a successor: as long, no host could take the place of one that is lost. `after`: so
+    many messages are sent behind the change of members, which ends a segment as well."""
+    cluster = serving()
+    send_some(cluster, 5)
+    cluster.crash("c")
+    cluster.run(3000)
+    assert members(cluster) == ["a", "b"]
+    send_some(cluster, after)
+    path = harm(cluster, "a", at=SECTOR + 600, which=-1)
+    assert len(cluster.files("a")) == 1 + (after > 0)
+    replace(cluster, "c")
+    cluster.run(10_000)
+    assert members(cluster) == ["a", "b", "c"]
+    assert cluster.files("a")[path] == cluster.files("b")[path] == cluster.files("c")[path]
+    assert cluster.leaders() == ["a"]
+    send_some(cluster, 1)
+    assert cluster.lsns("a") == cluster.lsns("c") == 7 + after
+
+
+def test_a_segment_that_is_doubted_without_reason_stays_as_it_is() -> None:
+    cluster = serving()
+    cluster.send("a", "message")
+    cluster.run(1500)
+    (path,) = cluster.files("a")
+    cluster.step("a", Heard(HostId("b"), Doubt(cluster.record.epoch, path.rpartition("/")[2].partition(".")[0])))
+    cluster.step("a", Heard(HostId("b"), Doubt(cluster.record.epoch, "another")))
+    cluster.run(3000)
+    assert list(cluster.files("a")) == [path]
+    assert not any(notice.kind is NoticeKind.REPAIR for notice in cluster.nodes["a"].notices)
 
 
 def swap_in(cluster: Cluster, other: Cluster, number: int) -> str:

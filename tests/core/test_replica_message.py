@@ -16,6 +16,7 @@ from holdfast.core.replication.replica_message import (
     Chunk,
     Copied,
     Cut,
+    Doubt,
     Envelope,
     Fence,
     Fenced,
@@ -42,6 +43,7 @@ MESSAGES: list[Message] = [
     Restart(E, PLACE, Lsn(10), (Copied(PLACE.stem, 1024),)),
     Fetch(E, "", Lsn(10), 5, 100),
     Chunk(E, "", Lsn(10), 5, b"data"),
+    Doubt(E, PLACE.stem),
 ]
 
 

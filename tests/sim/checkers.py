@@ -44,7 +44,7 @@ class Checkers:
         self.acknowledged = 0
         self._world = world
         self._seals = seals
-        self.custody = Custody(world, account, self.tally)
+        self.custody = Custody(world, account, self.tally, window=window)
         self._deliveries = Deliveries(account, self.tally)
         self._sends = Sends(account, self.tally, window=window)
         self._stamps: dict[int, int] = {}

@@ -15,11 +15,12 @@ SEVERAL = -1  # primaries took it
 
 
 class Custody:
-    def __init__(self, world: World, account: Account, tally: Tally) -> None:
+    def __init__(self, world: World, account: Account, tally: Tally, *, window: int) -> None:
         self.lost_async: list[Letter] = []  # what asynchronous queues acknowledged and do not have, when all is settled
         self._world = world
         self._account = account
         self._tally = tally
+        self._window = window  # of deduplication
 
     def send_begun(self, request: Request) -> None:
         letter: Letter = request.about
@@ -45,8 +46,9 @@ class Custody:
                 return
             is_same = letter.seq == request.answer.seq
             # A send that is taken for a duplicate of another writes nothing. A purge forgets by what it was recognised,
-            # so a try that comes later still becomes a message.
-            if letter.is_acked and (is_same or not lane.is_queue_maybe_cleared_since(letter.begun)):
+            # and so does time: a try that comes later still becomes a message.
+            is_forgotten = lane.is_queue_maybe_cleared_since(letter.begun) or self._is_past(lane, letter, request)
+            if letter.is_acked and (is_same or not is_forgotten):
                 text = f"{lane.queue.name}: letter {letter.number} is #{letter.seq}, and #{request.answer.seq}"
                 self._tally.check("I12", is_same, text)
                 return
@@ -55,6 +57,11 @@ class Custody:
             sharing.append(letter)
             if len(sharing) == 1 and not letter.is_received:
                 lane.unseen[letter.number] = letter
+
+    def _is_past(self, lane: LaneAccount, letter: Letter, request: Request) -> bool:
+        """It was taken for a duplicate of a message whose window is over now."""
+        first = lane.acked[letter.name][0] if letter.is_acked else letter
+        return first is not letter and request.own_ended - first.own_begun >= self._window
 
     def send_abandoned(self, request: Request) -> None:
         letter: Letter = request.about

@@ -190,6 +190,7 @@ PULL_AFTER: Final = SECOND // 50  # what is missing is asked for again after thi
 PULL_BYTES: Final = 1_048_576  # of the log sent at once to who is behind, and one frame more
 FETCH_AGAIN: Final = SECOND // 2  # a piece of a file that did not come is asked for again
 FETCH_PATIENCE: Final = 2 * SECOND  # for a piece of a segment to be repaired; then the next host is asked
+DOUBTS_EVERY: Final = 2 * SECOND  # so often a segment is read because somebody doubts it
 MISFITS_MAX: Final = 3  # times in a row that the leader's bytes do not fit before a copy of its files is asked for
 FENCE_WAIT: Final = SECOND // 10  # a candidate waits so long for all members of the last configuration,
 FENCE_WAIT_LONG: Final = 2 * SECOND  # and so long when too few have answered to go on with them alone

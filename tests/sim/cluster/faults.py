@@ -8,6 +8,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from holdfast.core.coordination.cluster import ShardState
+from holdfast.core.replication.replica import Replica
+from holdfast.core.types import ShardId
 from tests.sim.cluster.store import STORE
 from tests.sim.cluster.wire import LONG, SHORT, around, between
 from tests.sim.faults import Faults
@@ -204,8 +206,19 @@ class ClusterFaults:
         length = self._world.between(SECOND, 8 * SECOND)
         self._world.fault("store away")
         self._cluster.store.away_until = self._world.now + length
-        if self._cluster.plan.is_only_store:
+        if self._cluster.plan.is_only_store and all(self._is_steady(shard) for shard in self._cluster.shards):
             self._world.after(length, self._check_going_on, length, dict(self._cluster.checkers.acks))
+
+    def _is_steady(self, shard: ShardId) -> bool:
+        """Led, by members that are not being changed: what has begun of a change cannot end without the store, and its
+        queues wait, as do clients who then ask for nothing else."""
+        record = self._cluster.record(shard)
+        if record is None or record.state is not ShardState.ACTIVE:
+            return False
+        (daemon,) = [node.daemon for node in self._cluster.nodes if node.name == record.primary]
+        seat = daemon.seats.get(shard) if daemon is not None else None
+        leader = seat.replica._leader if seat is not None and isinstance(seat.replica, Replica) else None
+        return leader is not None and not leader.changes.is_paused
 
     def _check_going_on(self, length: int, before: dict[int, int]) -> None:
         """I18. Before a queue was ever used, and while clients rest, nothing is expected."""

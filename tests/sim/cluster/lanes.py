@@ -65,7 +65,7 @@ class Lanes:
 
     def _look(self) -> None:
         view = self.process.view
-        holder = view.manager if view is not None and not view.is_frozen else None
+        holder = view.manager if view is not None and view.is_loaded and not view.is_frozen else None
         is_due = self.world.pace == 1 or self.world.chance(SELDOM)
         if is_due and holder is not None and holder.host == self.process.node.name:
             for queue in self.cluster.spread:

@@ -81,6 +81,7 @@ def draw(seed: int) -> ClusterPlan:
         segment_bytes=rng.choice((32_768, 49_152, 65_536)),
         limits=_lasting(_limits(rng)),
         snapshot_every=rng.choice((1, 2, 4)),
+        spare_ms=0 if is_only_store else Random(f"spares {seed}").choice((0, 0, 0, 200, 1500)),
         has=tuple(name for name in (*OPTIONAL, *CLUSTERED[: 2 if is_only_store else None]) if rng.random() < 0.4),
         weather=Weather() if is_only_store else _weather(rng),
         store=_store(rng),

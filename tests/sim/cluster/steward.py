@@ -121,8 +121,9 @@ class Steward:
             return
         snapshot: Snapshot = answer
         self._step(Loaded(snapshot))
-        self.process.lanes.loaded(snapshot)
         view = self.manager.view
+        if view.is_loaded:
+            self.process.lanes.loaded(snapshot)
         if view.is_frozen:
             self.process.freeze()
         if not self._is_watching and (view.is_loaded or view.is_frozen):

@@ -24,7 +24,7 @@ from holdfast.core.replication.station import Event, Scrubbed, Tick
 from holdfast.core.types import LaneId, Lsn, ShardId
 from tests.sim.cipher import KEY_BYTES, SimCipher, wrap
 from tests.sim.runner import RETRY, Runner
-from tests.sim.world import SECOND
+from tests.sim.world import MS, SECOND
 
 if TYPE_CHECKING:
     from tests.sim.cluster.node import Node, NodeProcess
@@ -127,7 +127,11 @@ class Upkeep(Runner):
                 self._is_sparing = True
                 self.process.call(RETRY, self._spare_again, life)
 
-        self.process.run(self.shard, work, done)
+        def late(is_made: bool) -> None:
+            self.process.call(self.world.between(0, longer), done, is_made)
+
+        longer = self.node.plan.spare_ms * MS
+        self.process.run(self.shard, work, late if longer else done)
 
     def _spare_again(self, life: int) -> None:
         if life == self._lives:

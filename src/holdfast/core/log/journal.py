@@ -99,6 +99,7 @@ class Journal(Archive):
         self._first = next_lsn
         self._parts: list[bytes] = []
         self._drafts: list[_Draft] = []
+        self._is_left = False  # the last segment takes nothing more, and another one has to begin
         self._under_way: Lsn | None = None  # last lsn of the flush that is being written
         self.ends: list[tuple[str, int, Lsn, int]] = []  # of the last flush, per segment: stem, bytes, lsn, crc there
         self._declared = declared  # highest committed lsn that stands in the log itself
@@ -208,6 +209,7 @@ class Journal(Archive):
         assert self._spare is not None, "the owner has to ask has_room and is_exhausted first"
         number, self._cipher, key = self._spare
         self._spare = None
+        self._is_left = False
         if self._active is not None:
             self._active.last = self.appended  # sealed, once that is durable
         self._index = SegmentIndex()
@@ -220,6 +222,13 @@ class Journal(Archive):
         self._renames[stem] = number
         if self.on_turn is not None:
             self.on_turn()
+
+    def leave(self, segment: Segment) -> None:
+        """Another one begins behind this, the last one, also if nothing follows. Not before that can be."""
+        if segment is self.segments[-1] and self._spare is not None:
+            self._close_frame()
+            self._start = self._fill = self._limit = self._segment_bytes if self._active is not None else 0
+            self._is_left = True
 
     # Making them durable
 
@@ -311,9 +320,11 @@ class Journal(Archive):
         return encode_header(SegmentHeader(self.shard, self.epoch, segment.first, self._crc, stamp, before))
 
     def idle_deadline(self) -> Instant | None:
-        """When an empty frame is due: the log's end does not say yet that it is committed, and nothing is coming."""
+        """When an empty frame is due: the log's end does not say yet that it is committed, or another segment is to
+        begin, and nothing is coming."""
         is_busy = self._parts or self._drafts or self._under_way is not None
-        if is_busy or self._declared >= self.committed or not self._has_place_for(SECTOR):
+        is_said = self._declared >= self.committed and not self._is_left
+        if is_busy or is_said or not self._has_place_for(SECTOR):
             return None
         return Instant(self._written + IDLE_AFTER)
 

@@ -2,6 +2,7 @@
 
     linearizable read: I am no member ──▶ old files aside ──▶ snapshot, then segments, piece by piece, as *.tmp
         ──▶ all of them renamed ──▶ the replica is over: recovery reads the copy, and the stream goes on from its end
+                             └── one of them is damaged: its owner is told, and mends it before the next attempt
 
 Laws
 - Nothing is renamed before everything is there and synced, so a copy that was broken off leaves only leftovers.
@@ -17,9 +18,11 @@ import msgspec
 from holdfast.core.coordination.cluster import HostId, ShardRecord
 from holdfast.core.limits import FETCH_AGAIN, PULL_BYTES
 from holdfast.core.log.files import Create, List, Rename, Sync, SyncDir, Unlink, Work, Write, replace
-from holdfast.core.log.segment import key_path, segment_path
+from holdfast.core.log.segment import key_path, parse_stem, segment_path
+from holdfast.core.log.segment_files import Segment
 from holdfast.core.log.snapshot import snapshot_path
-from holdfast.core.replication.replica_message import Chunk, Fetch, Restart
+from holdfast.core.replication.replica_message import Chunk, Doubt, Fetch, Restart
+from holdfast.core.replication.source import is_whole
 from holdfast.core.replication.station import Station
 from holdfast.core.types import Epoch, Instant, Lsn
 
@@ -133,6 +136,21 @@ class CatchUp:
             yield SyncDir("snapshots")
 
     def _finished(self, _: None) -> None:
+        self._is_writing = True
+        self._station.read(self._find_damaged(), self._verified)
+
+    def _find_damaged(self) -> Work[list[str]]:
+        found: list[str] = []
+        for copy in self._all:
+            segment = Segment(copy.stem, *parse_stem(copy.stem)) if copy.stem else None
+            if segment is not None and not (yield from is_whole(self._station.shard, segment, copy.done)):
+                found.append(copy.stem)
+        return found
+
+    def _verified(self, damaged: list[str]) -> None:
+        """Recovery decides what to do with it; this only tells."""
+        for stem in damaged:
+            self._station.send(self._host, Doubt(self._station.promise, stem))
         self._station.end()
 
     def _temporary(self, copy: _Copy) -> str:

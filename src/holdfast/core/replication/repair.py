@@ -22,16 +22,19 @@ from holdfast.core.types import Instant, Lsn, ShardId
 
 
 class Repair:
-    """Of one segment. `is_over` says when the next may follow."""
+    """Of one segment, from any other member, the primary first. `is_over` says when the next may follow."""
 
-    def __init__(self, station: Station, archive: Archive, stem: str, hosts: list[HostId]) -> None:
+    def __init__(self, station: Station, archive: Archive, stem: str) -> None:
+        assert station.record is not None, "who follows or leads knows whom"
+        primary = station.record.primary
+        hosts = sorted((member.host for member in station.record.members), key=lambda host: host != primary)
         number = next(number for number, each in enumerate(archive.segments) if each.stem == stem)
         self.is_over = False
         self._station = station
         self._shard = archive.shard
         self._segment = archive.segments[number]
         self._following = archive.segments[number + 1]
-        self._hosts = hosts
+        self._hosts = [host for host in hosts if host != station.me.host]
         self._done = 0
         self._key = b""
         self._asked_at = station.now

@@ -39,6 +39,7 @@ from holdfast.core.replication.replica_message import (
     Append,
     Chunk,
     Cut,
+    Doubt,
     Fence,
     Fenced,
     Fetch,
@@ -83,7 +84,7 @@ class Replica:
         station.now = now
         self._station = station
         self._reserve_bytes = reserve_bytes
-        self._source = Source(station)
+        self._source = Source(station, self._harm)
         self._standby: Standby | None = Standby(station, recovered.log)
         self._candidate: Candidate | None = None
         self._leader: Leader | None = None
@@ -220,7 +221,8 @@ class Replica:
             case Frozen(is_frozen):
                 station.freeze(is_frozen=is_frozen)
             case Scrubbed(stems):
-                self._harmed += [stem for stem in stems if stem not in self._harmed]
+                for stem in stems:
+                    self._harm(stem)
             case Settled():
                 station.settled(event)
             case Fetched():
@@ -243,20 +245,26 @@ class Replica:
         if self._repair is not None:
             self._repair.tick()
 
+    def _harm(self, stem: str) -> None:
+        if stem not in self._harmed:
+            self._harmed.append(stem)
+
     def _mend(self) -> None:
-        """One bad segment after the other, unless the files are being replaced anyway."""
+        """One bad segment after the other, unless the files are being replaced anyway. Who leads first leaves the one
+        that is written to: only then is it the same everywhere."""
         if self._repair is not None and not self._repair.is_over:
             return
         self._repair = None
         if not self._harmed or self.is_copying or self._station.record is None:
             return
         stem, archive = self._harmed.pop(0), self.log.archive
-        sealed = [each.stem for each in archive.segments[:-1] if each.last <= archive.committed]
-        if stem in sealed:
-            record = self._station.record
-            hosts = sorted((member.host for member in record.members), key=lambda host: host != record.primary)
-            others = [host for host in hosts if host != self._station.me.host]
-            self._repair = Repair(self._station, archive, stem, others)
+        found = next((each for each in archive.segments if each.stem == stem), None)
+        is_sealed = found is not None and found is not archive.segments[-1] and found.last <= archive.committed
+        if found is not None and not is_sealed and self._leader is not None:
+            self._leader.journal.leave(found)
+            self._harmed.append(stem)
+        if is_sealed:
+            self._repair = Repair(self._station, archive, stem)
 
     # Messages
 
@@ -283,7 +291,7 @@ class Replica:
         match message:
             case Append() | Fence() | Cut() | Restart():
                 self._station.send(sender, Refused(self._station.promising))
-            case Pull() | Fetch() if self._station.promise == self._station.promising:
+            case Pull() | Fetch() | Doubt() if self._station.promise == self._station.promising:
                 self._dispatch(sender, message)
             case _:
                 pass
@@ -330,6 +338,8 @@ class Replica:
                 self._source.pulled(sender, message, self.log)
             case Fetch():
                 self._source.fetched(sender, message)
+            case Doubt():
+                self._source.doubted(message.stem, self.log)
             case _:
                 pass  # for a role that this host does not have any more
 

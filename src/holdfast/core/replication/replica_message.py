@@ -4,7 +4,8 @@
       Append   bytes of the log, or none       Ack      durable up to here, and it is your log
       Cut      your end is not on my log       Pull     send what follows my end
       Restart  nothing of yours fits mine      Fetch    send a piece of a file
-      Chunk    a piece of a file               Fenced   promised; my log ends here
+      Chunk    a piece of a file               Doubt    a segment that came from you is damaged
+                                               Fenced   promised; my log ends here
       Fence    promise this epoch              Refused  I promised a higher epoch
 
 Laws
@@ -135,7 +136,13 @@ class Chunk(_Message, frozen=True, tag=10):
     key: bytes = b""
 
 
-Message = Append | Ack | Refused | Fence | Fenced | Pull | Cut | Restart | Fetch | Chunk
+class Doubt(_Message, frozen=True, tag=11):
+    """Bytes of this segment that came from you are not what was written. Look at yours."""
+
+    stem: str
+
+
+Message = Append | Ack | Refused | Fence | Fenced | Pull | Cut | Restart | Fetch | Chunk | Doubt
 
 
 class Envelope(msgspec.Struct, frozen=True, array_like=True):

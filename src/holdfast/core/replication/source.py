@@ -6,6 +6,7 @@
                              behind the end of a segment of mine ────────▶ Cut back to that end
                              in a segment that I do not have ────────────▶ Cut back to the one before it
                              before everything that I still have ────────▶ Restart with my files
+    told that a segment of mine is damaged ──▶ I read it again; if it is, it has to be mended before others can copy it
 
 Laws
 - A segment has one writer, so two logs agree on what both have of it. What one of them has more is news if it leads,
@@ -14,18 +15,20 @@ Laws
 - Only what is durable here is read. What is not, is on its way.
 """
 
+from collections.abc import Callable
 from enum import Enum
+from functools import partial
 
 from holdfast.core.coordination.cluster import HostId
-from holdfast.core.limits import PULL_BYTES, READ_BYTES
+from holdfast.core.limits import DOUBTS_EVERY, PULL_BYTES, READ_BYTES
 from holdfast.core.log.archive import Archive
 from holdfast.core.log.files import Read, Work
 from holdfast.core.log.segment import SECTOR, align, frame_length, key_path, segment_path
-from holdfast.core.log.segment_files import Segment
+from holdfast.core.log.segment_files import Segment, SegmentReader
 from holdfast.core.log.snapshot import list_snapshots, snapshot_path
 from holdfast.core.replication.replica_message import NOWHERE, Append, Chunk, Copied, Cut, Fetch, Place, Pull, Restart
 from holdfast.core.replication.station import Station
-from holdfast.core.types import Lsn
+from holdfast.core.types import Instant, Lsn, ShardId
 from holdfast.core.values import Fact
 
 
@@ -58,8 +61,12 @@ class _Otherwise(Enum):
 
 
 class Source:
-    def __init__(self, station: Station) -> None:
+    """`on_harm` is told the stem of a segment that is found damaged here."""
+
+    def __init__(self, station: Station, on_harm: Callable[[str], None]) -> None:
         self._station = station
+        self._on_harm = on_harm
+        self._checked: Instant | None = None  # when a segment was last read because somebody doubted it
 
     def pulled(self, host: HostId, pull: Pull, view: View) -> None:
         epoch, committed = self._station.promise, view.archive.committed
@@ -95,6 +102,19 @@ class Source:
             if each.stem <= upto.stem
         )
         self._station.send(host, Restart(self._station.promise, end, snapshot, segments))
+
+    def doubted(self, stem: str, view: View) -> None:
+        """Whoever doubts it goes on doing so until it is mended."""
+        now = self._station.now
+        segment = next((each for each in view.archive.segments if each.stem == stem), None)
+        if segment is None or (self._checked is not None and now - self._checked < DOUBTS_EVERY):
+            return
+        self._checked = now
+        self._station.read(is_whole(view.archive.shard, segment, _durable(view, segment)), partial(self._looked, stem))
+
+    def _looked(self, stem: str, is_good: bool) -> None:
+        if not is_good:
+            self._on_harm(stem)
 
     def fetched(self, host: HostId, fetch: Fetch) -> None:
         def sent(found: tuple[bytes, bytes] | None) -> None:
@@ -151,6 +171,17 @@ def _durable(view: View, segment: Segment) -> int:
     if segment.stem > view.durable.stem:
         return 0
     return view.durable.offset if segment.stem == view.durable.stem else segment.used
+
+
+def is_whole(shard: ShardId, segment: Segment, used: int, *, path: str = "") -> Work[bool]:
+    """Up to byte `used`. `path`: where it is, if it is not in its place. A segment that is gone needs no mending."""
+    reader = SegmentReader(segment)
+    reader.path = path or reader.path
+    try:
+        yield from reader.read_through(shard, segment, used)
+    except FileNotFoundError:
+        return True
+    return reader.offset >= used
 
 
 def _read_frames(stretch: _Stretch) -> Work[tuple[bytes, bytes] | None]:

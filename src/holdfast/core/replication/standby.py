@@ -21,7 +21,7 @@ from holdfast.core.log.files import perform
 from holdfast.core.log.segment import segment_path
 from holdfast.core.replication.catch_up import CatchUp
 from holdfast.core.replication.replica_log import SPARE, ReplicaLog, make_zeros
-from holdfast.core.replication.replica_message import NOWHERE, Ack, Append, Chunk, Cut, Place, Pull, Restart
+from holdfast.core.replication.replica_message import NOWHERE, Ack, Append, Chunk, Cut, Doubt, Place, Pull, Restart
 from holdfast.core.replication.station import Begun, NoticeKind, Station
 from holdfast.core.types import Epoch, Instant, Lsn
 
@@ -99,6 +99,7 @@ class Standby:
         if problem := self._accept(message):
             self._misfits += 1
             self._station.notice(NoticeKind.DAMAGED, f"what follows lsn {self.log.end.lsn} does not fit: {problem}")
+            self._station.send(self.leader, Doubt(self._station.promise, message.stem))
             self.pull(self.leader, is_lost=self._misfits >= MISFITS_MAX)
             return
         self._misfits = 0
