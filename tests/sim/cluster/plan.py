@@ -13,6 +13,7 @@ from tests.sim.world import MS, SECOND
 
 HOSTS_MIN, HOSTS_MAX = 3, 7
 RESTLESS: Final[dict[str, Any]] = {"down_s": 5, "kill_s": 0.7, "sync_us": 4_000}  # killed in syncs, another one away
+ROLLED_BACK: Final[dict[str, Any]] = {"roll_back_s": 1, "kill_s": 2}
 RESTLESS_EVERY: Final = 20  # seeds
 CLUSTERED: Final = ("swift", "wide", "keyed")  # queues that only clusters have; a split needs the store, so it is last
 
@@ -168,7 +169,7 @@ def _faults(rng: Random) -> dict[str, Any]:
 
 ROUGH: Final[tuple[dict[str, Any], ...]] = (
     {"maroon_s": 4},
-    {"roll_back_s": 1, "kill_s": 2},
+    ROLLED_BACK,
     {"estrange_s": 2, "power_s": 6, "store_cut_s": 6},
     {"kill_s": 2.5, "power_s": 3.5},
     {"down_s": 5, "maroon_s": 3, "store_cut_s": 4},

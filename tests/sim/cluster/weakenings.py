@@ -28,7 +28,7 @@ from holdfast.core.replication.standby import Standby
 from holdfast.core.replication.station import Station
 from holdfast.core.types import Lsn
 from tests.sim.cluster import cluster
-from tests.sim.cluster.plan import RESTLESS
+from tests.sim.cluster.plan import RESTLESS, ROLLED_BACK
 from tests.sim.weakenings import instead
 
 # Disks and promises
@@ -377,4 +377,7 @@ WEAKENINGS: Final[dict[str, Callable[[], None]]] = {
 }
 
 # What has to happen for some of them to matter, where it seldom happens by chance: the troubles of `rough` (plan.py).
-TROUBLES: Final = {"page-cache-is-trusted-by-members": (RESTLESS,)}
+TROUBLES: Final = {
+    "page-cache-is-trusted-by-members": (RESTLESS,),
+    "rolled-back-disk-accepted": (ROLLED_BACK,),
+}
