@@ -1,13 +1,17 @@
 """Streams and files of messages, dead letters, the doctor and the bench, as users type them."""
 
 import json
+import os
 import signal
 import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from holdfast.cli import transfer
 from tests.process.guarded import Guarded, guarded
 from tests.process.server import command, environment
 from tests.process.typed import Typed, typed
@@ -108,21 +112,39 @@ def test_a_wrong_line_is_named_before_anything_is_sent(cli: Typed) -> None:
 
 def test_tail_shows_what_comes_and_takes_nothing(cli: Typed, sqs: Any) -> None:
     url = fill(sqs, "river", 3)
-    process = subprocess.Popen(
+    with subprocess.Popen(
         command("msg", "tail", "river", "--last", "1", "--interval", "0.1", "--json"),
         cwd=cli.data.parent,
         env=environment(),
         stdout=subprocess.PIPE,
         text=True,
-    )
-    assert process.stdout is not None
-    assert json.loads(process.stdout.readline())["Body"] == "m2"
-    sqs.send_message(QueueUrl=url, MessageBody="new")
-    assert json.loads(process.stdout.readline())["Body"] == "new"
-    process.send_signal(signal.SIGINT)
-    assert process.wait(timeout=20) == 0
-    process.stdout.close()
+    ) as process:
+        try:
+            assert process.stdout is not None
+            assert json.loads(process.stdout.readline())["Body"] == "m2"
+            sqs.send_message(QueueUrl=url, MessageBody="new")
+            assert json.loads(process.stdout.readline())["Body"] == "new"
+            process.send_signal(signal.SIGINT)
+            assert process.wait(timeout=20) == 0
+        finally:
+            process.kill()
     assert [each["ReceiveCount"] for each in cli.json("msg", "peek", "river")] == [0, 0, 0, 0]
+
+
+def test_an_interrupt_that_python_drops_is_not_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Reply:
+        def __del__(self) -> None:
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0)  # the handler has run by now, and what it raised goes no further than this
+
+    dropped: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda each: dropped.append(each.exc_type))
+    before = signal.getsignal(signal.SIGINT)
+    with transfer.until_interrupted() as is_interrupted:
+        Reply()
+        assert dropped == [KeyboardInterrupt]
+        assert is_interrupted.is_set()
+    assert signal.getsignal(signal.SIGINT) is before
 
 
 # dead letters

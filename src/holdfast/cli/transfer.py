@@ -13,7 +13,9 @@ Laws
 import contextlib
 import json
 import os
+import signal
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -48,16 +50,34 @@ def tail(
 
     Example: holdfast msg tail orders --last 5
     """
-    with connect.server(data, endpoint) as sqs, contextlib.suppress(KeyboardInterrupt):
+    with connect.server(data, endpoint) as sqs, until_interrupted() as is_interrupted:
         newest = int(sqs.peek(queue, count_max=1)["LastSequenceNumber"])
         after = newest - last
-        while True:
+        while not is_interrupted.is_set():
             page = sqs.peek(queue, after=str(after), count_max=PEEK_PAGE)
             for each in page["Messages"]:
                 screen.show_line(each) if as_json else print(_line(each), flush=True)
             after = _follow(page, after, newest)
             if len(page["Messages"]) < PEEK_PAGE:
                 time.sleep(interval)
+
+
+@contextlib.contextmanager
+def until_interrupted() -> Iterator[threading.Event]:
+    """Ctrl-C ends what is within, and sets the event: Python drops an exception that comes while it destroys an object,
+    as a reply is whenever it was read."""
+    is_interrupted = threading.Event()
+
+    def interrupt(_: int, __: object) -> None:
+        is_interrupted.set()
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, interrupt)
+    try:
+        with contextlib.suppress(KeyboardInterrupt):
+            yield is_interrupted
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _follow(page: dict[str, Any], after: int, first: int) -> int:
