@@ -173,10 +173,9 @@ def _durable(view: View, segment: Segment) -> int:
     return view.durable.offset if segment.stem == view.durable.stem else segment.used
 
 
-def is_whole(shard: ShardId, segment: Segment, used: int, *, path: str = "") -> Work[bool]:
-    """Up to byte `used`. `path`: where it is, if it is not in its place. A segment that is gone needs no mending."""
+def is_whole(shard: ShardId, segment: Segment, used: int) -> Work[bool]:
+    """Up to byte `used`. A segment that is gone needs no mending."""
     reader = SegmentReader(segment)
-    reader.path = path or reader.path
     try:
         yield from reader.read_through(shard, segment, used)
     except FileNotFoundError:
