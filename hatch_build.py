@@ -22,8 +22,8 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 COMPILED = {
     "core": "civil limits usage",
-    "core/queue": "aside backlog codec dedup departures handle handout headers lane moment plain poll receipt receive "
-    "redrive replicated send shard upkeep wheel window",
+    "core/queue": "aside backlog cipher codec dedup departures handle handout headers lane moment plain poll receipt "
+    "receive redrive replicated send shard upkeep wheel window",
     "core/log": "archive index journal primary room segment several",
     "core/replication": "replica_log",
     "core/admission": "access authorization canonical signature turns wildcard",

@@ -12,6 +12,7 @@ from holdfast.core.coordination.asking import Fetch, Fetched, Outcome, Settled
 from holdfast.core.coordination.cluster import HostId, Life, Member, ShardRecord, ShardState, encode, shard_key
 from holdfast.core.coordination.store import Record
 from holdfast.core.queue import command as c
+from holdfast.core.queue.cipher import seal_each
 from holdfast.core.queue.shard import Shard
 from holdfast.core.replication.replica import Replica
 from holdfast.core.replication.replica_log import ReplicaLog
@@ -33,8 +34,8 @@ class _Clear:
     def seal(self, _epoch: int, _lsn: int, content: bytes, _clear: bytes) -> bytes:
         return content
 
-    def seal_all(self, _epoch: int, _first: int, contents: list[bytes], _clears: list[bytes]) -> list[bytes]:
-        return contents
+    def seal_all(self, epoch: int, first: int, contents: list[bytes], clears: bytes) -> bytes:
+        return seal_each(self.seal, epoch, first, contents, clears)
 
     def open(self, _epoch: int, _lsn: int, sealed: bytes, _clear: bytes) -> bytes:
         return sealed

@@ -16,7 +16,8 @@ SOURCE = Path(__file__).parent.parent / "src" / "holdfast"
 
 LIBRARIES = frozenset(
     "__future__ array base64 binascii bisect collections collections.abc dataclasses enum functools "
-    "google_crc32c hashlib heapq hmac ipaddress itertools json math msgspec operator re struct typing zlib".split()
+    "google_crc32c hashlib heapq hmac ipaddress itertools json librt.strings math msgspec operator re "
+    "struct typing zlib".split()
 )
 MAY_IMPORT = {"core": ("holdfast.core",), "protocol": ("holdfast.core", "holdfast.protocol")}
 BUILTINS = frozenset("__import__ breakpoint compile eval exec globals hash id input open print".split())

@@ -26,6 +26,7 @@ from holdfast.core.log.files import (
 from holdfast.core.log.journal import Journal
 from holdfast.core.log.recovery import Recovered, recover
 from holdfast.core.log.segment_files import prepare_segment
+from holdfast.core.queue.cipher import seal_each
 from holdfast.core.queue.codec import encode
 from holdfast.core.queue.headers import header_of
 from holdfast.core.queue.record import NO_DIGEST, Arrived, Deleted, Moved, Record, Sent
@@ -192,9 +193,8 @@ class Plain:
     def seal(self, epoch: int, lsn: int, content: bytes, clear: bytes) -> bytes:
         return content + self._tag(epoch, lsn, content, clear)
 
-    def seal_all(self, epoch: int, first: int, contents: list[bytes], clears: list[bytes]) -> list[bytes]:
-        pairs = enumerate(zip(contents, clears, strict=True), first)
-        return [self.seal(epoch, lsn, content, clear) for lsn, (content, clear) in pairs]
+    def seal_all(self, epoch: int, first: int, contents: list[bytes], clears: bytes) -> bytes:
+        return seal_each(self.seal, epoch, first, contents, clears)
 
     def open(self, epoch: int, lsn: int, sealed: bytes, clear: bytes) -> bytes:
         if sealed[-16:] != self._tag(epoch, lsn, sealed[:-16], clear):

@@ -11,6 +11,7 @@ from holdfast.core.log.journal import Journal
 from holdfast.core.queue import command as c
 from holdfast.core.queue.plain import SentAll
 from holdfast.core.queue.record import NO_DIGEST, Sent
+from holdfast.core.queue.send import together
 from holdfast.core.queue.state import dump_lane
 from holdfast.core.types import Epoch, Group, Kind, LaneConfig, LaneId, Lsn, Receipt, Seq, WallMs
 from tests.core.memory_disk import LANE as DISK_LANE
@@ -20,6 +21,7 @@ from tests.core.test_primary import LANE, Lead
 from tests.scenarios.world import changed_limits
 
 PLAIN: dict[str, Any] = {}
+PARTS = ("body", "content", "size")
 STEPS = st.lists(
     st.one_of(
         st.tuples(st.just("send"), st.lists(st.sampled_from([1, 5, 300]), min_size=1, max_size=10)),
@@ -48,23 +50,28 @@ def test_a_batch_and_single_sends_leave_the_same_log_state_and_order(
     steps: list[tuple[str, Any]], limits: dict[str, int]
 ) -> None:
     with changed_limits(limits):
-        batch, single = Lead(), Lead()
+        batch, columns, single = leads = Lead(), Lead(), Lead()
         for step, value in steps:
-            batch.time = single.time = batch.time + 1
+            for lead in leads:
+                lead.time += 1
             if step == "send":
                 sends = [send(size) for size in value]
                 batch.primary.submit_all(sends, "batch", batch.own, batch.wall)
+                sent = c.SendAll(LANE, *([getattr(each, part) for each in sends] for part in PARTS))
+                columns.primary.submit_plain(sent, "columns", columns.own, columns.wall)
                 for each in sends:
                     single.ask(each, "single")
                 ((_, outcomes),) = batch.sync()
-                assert outcomes == [answer for _, answer in single.sync()]
+                ((_, accepted),) = columns.sync()
+                assert outcomes == cast(c.AcceptedAll, accepted).apart() == [answer for _, answer in single.sync()]
             elif step == "receive":
-                assert take(batch, value) == take(single, value)
+                assert take(batch, value) == take(columns, value) == take(single, value)
             else:
-                batch.drop_windows()
-                single.drop_windows()
-            assert batch.primary.shard.dump() == single.primary.shard.dump()
-        assert [frame.records for frame in batch.log.frames] == [frame.records for frame in single.log.frames]
+                for lead in leads:
+                    lead.drop_windows()
+            assert len({lead.primary.shard.dump() for lead in leads}) == 1
+        logs = [[frame.records for frame in lead.log.frames] for lead in leads]
+        assert logs[0] == logs[1] == logs[2]
         batch.log.assert_replayable(batch.primary.shard)
 
 
@@ -87,7 +94,8 @@ def test_a_batch_and_single_sends_leave_the_same_log_state_and_order(
 def test_what_needs_more_than_a_place_is_decided_one_by_one(config: LaneConfig, option: dict[str, Any]) -> None:
     batch, single = Lead(config), Lead(config)
     sends: list[c.Command] = [send(), send(3, **option), send()]
-    assert batch.primary.shard.decide_sends(sends, batch.log.committed) is None
+    columns = together(sends)
+    assert columns is None or batch.primary.shard.decide_sends(columns, batch.log.committed) is None
     batch.primary.submit_all(sends, "batch", batch.own, batch.wall)
     for each in sends:
         single.ask(each, "single")
@@ -97,10 +105,15 @@ def test_what_needs_more_than_a_place_is_decided_one_by_one(config: LaneConfig, 
 
 
 def test_a_batch_for_a_lane_that_is_not_there_and_one_with_another_command_are_decided_one_by_one() -> None:
-    shard = Lead().primary.shard
-    assert shard.decide_sends([c.Send(LaneId(99), b"", b"", 0)], shard.lsn) is None
-    assert shard.decide_sends([send(), c.Count(LANE)], shard.lsn) is None
-    assert shard.decide_sends([send(), c.Send(LaneId(99), b"", b"", 0)], shard.lsn) is None
+    lead = Lead()
+    elsewhere = c.Send(LaneId(99), b"", b"", 0)
+    columns = c.SendAll(elsewhere.lane, [b""], [b""], [0])
+    assert together([elsewhere]) == columns
+    assert lead.primary.submit_plain(columns, "batch", lead.own, lead.wall) is None
+    assert lead.sync() == []
+    assert together([send(), c.Count(LANE)]) is None
+    assert together([send(), elsewhere]) is None
+    assert together([]) is None
 
 
 def plain(seq: int, size: int) -> Sent:

@@ -8,6 +8,7 @@ from holdfast.core.errors import (
     InvalidParameterValue,
     NoRoom,
     NotPrimary,
+    OutcomeUnknown,
     OverLimit,
     Overloaded,
     QueueDoesNotExist,
@@ -25,6 +26,7 @@ from holdfast.core.queue.shard import Shard
 from holdfast.core.types import Instant, Kind, LaneConfig, LaneId, Lsn, Receipt, Seq, ShardId, WallMs
 from tests.core.memory_disk import Plain
 from tests.scenarios.memory_log import MemoryLog
+from tests.scenarios.world import changed_limits
 
 LANE, OTHER = LaneId(1), LaneId(2)
 
@@ -295,6 +297,26 @@ def test_only_so_much_waits_for_the_next_segment() -> None:
     lead.log.is_between = True
     lead.send(large, "again")
     assert lead.sync() == []
+
+
+def test_columns_are_not_taken_where_their_messages_would_wait_or_be_refused() -> None:
+    lead = Lead()
+    lead.log.is_between = True
+    columns = c.SendAll(LANE, [b"b", b"c"], [b"b", b"c"], [1, 1])
+    assert lead.primary.submit_plain(columns, "batch", lead.own, lead.wall) is None
+    lead.log.is_between = False
+    with changed_limits({"REPLIES_MAX": 1}):
+        lead.send(b"a")
+        assert lead.primary.submit_plain(columns, "batch", lead.own, lead.wall) is None
+    assert [token for token, _ in lead.sync()] == ["send"]
+
+
+def test_who_sent_columns_that_another_host_may_have_is_told_so_for_each_message() -> None:
+    lead = Lead()
+    columns = c.SendAll(LANE, [b"b", b"c"], [b"b", b"c"], [1, 1])
+    assert lead.primary.submit_plain(columns, "batch", lead.own, lead.wall) is not None
+    ((_, answers),) = lead.primary.abandon()
+    assert [type(each) for each in cast(list[object], answers)] == [OutcomeUnknown, OutcomeUnknown]
 
 
 def test_sends_that_wait_when_another_host_takes_over_were_not_done() -> None:

@@ -1,21 +1,15 @@
 """Sums that are made side by side (src/holdfast/protocol/_md5.c) are those that hashlib makes one by one."""
 
 import hashlib
-import importlib.util
-import shutil
-import subprocess
-import sys
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import hatch_build
 from holdfast.protocol import digests
+from tests.process.built_c import built
 
-ROOT = Path(hatch_build.__file__).parent
 LANES = 16
 AROUND = (0, 1, 55, 56, 57, 63, 64, 65, 119, 120, 121, 127, 128, 129)  # ends of a block, with and without its length
 Sums = Callable[[list[bytes]], list[bytes] | None]
@@ -23,27 +17,7 @@ Sums = Callable[[list[bytes]], list[bytes] | None]
 
 @pytest.fixture(scope="module")
 def sums(tmp_path_factory: pytest.TempPathFactory) -> Sums:
-    can = subprocess.run([sys.executable, str(ROOT / "scripts" / "can_compile.py")], capture_output=True, check=False)
-    if can.returncode:
-        pytest.skip("NOT TESTED: sums side by side; there is no C compiler, or no headers of Python")
-    folder = tmp_path_factory.mktemp("md5")
-    target = folder / "holdfast" / "protocol"
-    target.mkdir(parents=True)
-    shutil.copy(ROOT / "src" / "holdfast" / "protocol" / "_md5.c", target)
-    (folder / "probe.py").write_text("")
-    (folder / "setup.py").write_text(hatch_build.SETUP)
-    command = [sys.executable, "setup.py", str(hatch_build.SLOTS), "probe.py"]
-    subprocess.run(command, cwd=folder, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    (library,) = target.glob("*.so")
-    spec = importlib.util.spec_from_file_location("holdfast.protocol._md5", library)
-    assert spec is not None
-    assert spec.loader is not None
-    try:
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-    except ImportError as problem:
-        pytest.skip(f"NOT TESTED: sums side by side; {problem}")
-    found: Sums = module.sums
+    found: Sums = built("holdfast/protocol/_md5.c", tmp_path_factory.mktemp("md5")).sums
     return found
 
 

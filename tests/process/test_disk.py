@@ -129,7 +129,9 @@ def test_a_key_file_is_private_and_can_be_read_again(tmp_path: Path) -> None:
 def test_what_is_sealed_opens_with_the_same_key_place_and_clear_part_only() -> None:
     master = MasterKey(bytes(32))
     cipher, wrapped = master.new_cipher()
-    sealed = cipher.seal(1, 2, b"content", b"clear")
+    record = cipher.seal_all(1, 2, [b"content"], b"clear")
+    sealed = record[4 + len(b"clear") :]
+    assert record[: -len(sealed)] == len(record[4:]).to_bytes(4, "little") + b"clear"
     assert master.cipher(wrapped).open(1, 2, sealed, b"clear") == b"content"
     for epoch, lsn, clear in ((2, 2, b"clear"), (1, 3, b"clear"), (1, 2, b"other")):
         with pytest.raises(ValueError, match="not what was sealed"):

@@ -54,7 +54,7 @@ class Folder:
             make_folders(data / "shards" / name[:4])
             cipher, wrapped = master.new_cipher()
             (data / "shards" / name).write_bytes(wrapped)
-            self.sealed[name] = cipher.seal(1, 1, b"message", b"")
+            self.sealed[name] = cipher.seal_all(1, 1, [b"message"], b"")[4:]
         store = SqliteStore(data / "metadata.db")
         begin(store)
         store.close()

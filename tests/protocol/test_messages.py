@@ -5,6 +5,8 @@ from typing import NamedTuple
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from holdfast.core.errors import (
     HoldfastError,
@@ -13,7 +15,7 @@ from holdfast.core.errors import (
     MissingParameter,
     UnsupportedOperation,
 )
-from holdfast.core.queue.command import Send
+from holdfast.core.queue.command import Send, SendAll
 from holdfast.core.types import Kind, LaneConfig, LaneId
 from holdfast.protocol import actions, content, decoding, messages
 from holdfast.protocol.actions import AttributeValue, SendMessage
@@ -158,27 +160,48 @@ def test_a_fifo_queue_needs_a_group_and_an_id() -> None:
 
 def test_a_batch_to_a_fifo_queue_calls_a_missing_group_an_invalid_value() -> None:
     entry = actions.SendEntry(id="1", message_body="x")
-    _, _, refused = messages.parcels([("1", entry)], LANE, FIFO, sender=b"me", is_plain=True)
+    _, _, refused = messages.parcels(["1"], [entry], LANE, FIFO, sender=b"me", is_plain=True)
     assert [(name, type(error)) for name, error in refused] == [("1", InvalidParameterValue)]
 
 
 def test_entries_of_a_batch_become_what_they_would_alone() -> None:
     good = {"1": {"message_body": "a"}, "3": {"message_body": 'b"\n', "delay_seconds": 7}, "4": {"message_body": "ü"}}
     bad = {"2": {"message_body": "\0"}, "5": {"message_body": "x" * 1025}, "6": {}}
-    entries = [(name, actions.SendEntry(id=name, **members)) for name, members in sorted((good | bad).items())]  # type: ignore[arg-type]
+    names = sorted(good | bad)
+    entries = [actions.SendEntry(id=name, **(good | bad)[name]) for name in names]  # type: ignore[arg-type]
     config = LaneConfig(message_bytes_max=1024)
-    commands, slips, refused = messages.parcels(entries, LANE, config, sender=b"me", is_plain=False)
+    commands, slips, refused = messages.parcels(names, entries, LANE, config, sender=b"me", is_plain=False)
     alone = [
-        messages.parcel(entry, LANE, config, sender=b"me", is_plain=False) for name, entry in entries if name in good
+        messages.parcel(entry, LANE, config, sender=b"me", is_plain=False) for entry in entries if entry.id in good
     ]
     assert commands == [command for command, _ in alone]
-    assert [name for name, _ in slips] == list(good)
-    assert [(slip.size, slip.body_md5) for _, slip in slips] == [(slip.size, slip.body_md5) for _, slip in alone]
+    assert slips.names == list(good)
+    assert said(slips) == [(slip.size, slip.body_md5, slip.attributes_md5) for _, slip in alone]
     assert [(name, type(error)) for name, error in refused] == [
         ("2", InvalidMessageContents),
         ("5", InvalidParameterValue),
         ("6", MissingParameter),
     ]
+
+
+def said(slips: messages.Slips) -> list[tuple[int, str, str]]:
+    shown = [slips.at(index) for index in range(len(slips.names))]
+    return [(slip.size, slip.body_md5, slip.attributes_md5) for slip in shown]
+
+
+BODIES = st.lists(st.text('aü\\"\n\t€😀', min_size=1, max_size=9), min_size=1, max_size=10)
+
+
+@given(bodies=BODIES)
+def test_entries_with_nothing_but_a_body_become_columns_of_what_they_would_be_alone(bodies: list[str]) -> None:
+    names = [str(number) for number in range(len(bodies))]
+    entries = [actions.SendEntry(id=name, message_body=body) for name, body in zip(names, bodies, strict=True)]
+    is_plain = not any(character in body for body in bodies for character in '\\"\n\t')
+    sends, slips, refused = messages.parcels(names, entries, LANE, LaneConfig(), sender=b"me", is_plain=is_plain)
+    alone = [messages.parcel(entry, LANE, LaneConfig(), sender=b"me", is_plain=is_plain) for entry in entries]
+    assert isinstance(sends, SendAll)
+    assert (sends.apart(), slips.names, refused) == ([command for command, _ in alone], names, [])
+    assert said(slips) == [(slip.size, slip.body_md5, "") for _, slip in alone]
 
 
 def test_content_based_deduplication_shows_the_sha256_of_the_body() -> None:

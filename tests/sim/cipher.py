@@ -7,6 +7,7 @@ from hashlib import blake2b
 from typing import Final
 
 from holdfast.core.errors import CorruptLog
+from holdfast.core.queue.cipher import seal_each
 
 KEY_BYTES: Final = 16
 _MAC: Final = 16
@@ -39,9 +40,8 @@ class SimCipher:
         hidden = self._mix(epoch, lsn, content)
         return hidden + self._mac(epoch, lsn, hidden, clear)
 
-    def seal_all(self, epoch: int, first: int, contents: list[bytes], clears: list[bytes]) -> list[bytes]:
-        pairs = enumerate(zip(contents, clears, strict=True), first)
-        return [self.seal(epoch, lsn, content, clear) for lsn, (content, clear) in pairs]
+    def seal_all(self, epoch: int, first: int, contents: list[bytes], clears: bytes) -> bytes:
+        return seal_each(self.seal, epoch, first, contents, clears)
 
     def open(self, epoch: int, lsn: int, sealed: bytes, clear: bytes) -> bytes:
         hidden = sealed[:-_MAC]

@@ -19,7 +19,8 @@ from holdfast.core.log.recovery import Recovered, recover
 from holdfast.core.log.segment import key_path
 from holdfast.core.log.segment_files import load_index, prepare_segment
 from holdfast.core.log.snapshot import Advanced, advance_snapshot, keep_snapshot, remove_old
-from holdfast.core.queue.codec import Cipher, decode_message
+from holdfast.core.queue.cipher import Cipher
+from holdfast.core.queue.codec import decode_message
 from holdfast.core.queue.command import Arrive, ArriveReply, Command, Delivery, Handover, Need, Settle
 from holdfast.core.queue.outbox import Entry, Outgoing
 from holdfast.core.queue.receipt import message_id_bytes

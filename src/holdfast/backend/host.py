@@ -16,7 +16,7 @@ from holdfast.backend.writer import Writer
 from holdfast.core.errors import HoldfastError, NotPrimary
 from holdfast.core.log.primary import Primary
 from holdfast.core.log.recovery import recover
-from holdfast.core.queue.command import EMPTY_DELIVERY, Arrive, Command, Handover
+from holdfast.core.queue.command import EMPTY_DELIVERY, Arrive, Command, Handover, SendAll
 from holdfast.core.queue.shard import Shard
 from holdfast.core.types import Address, LaneId, ShardId
 from holdfast.runtime.aside import step_aside
@@ -125,6 +125,12 @@ class Host:
         if lead is None:
             raise NotPrimary
         lead.submit_all(commands, call)
+
+    def submit_plain(self, shard: ShardId, sends: SendAll, call: Call) -> None:
+        lead = self._leads.get(shard)
+        if lead is None:
+            raise NotPrimary
+        lead.submit_plain(sends, call)
 
     def end_turn(self, is_urgent: bool) -> None:
         for lead in self._leads.values():

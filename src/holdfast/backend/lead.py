@@ -24,6 +24,7 @@ from holdfast.core.log.archive import Found
 from holdfast.core.log.primary import Primary, Reply
 from holdfast.core.queue.command import (
     Accepted,
+    AcceptedAll,
     Arrive,
     ArriveReply,
     ChangeVisibility,
@@ -34,6 +35,7 @@ from holdfast.core.queue.command import (
     Outcome,
     PeekReply,
     Send,
+    SendAll,
     Settle,
 )
 from holdfast.core.queue.outbox import Outgoing
@@ -123,6 +125,19 @@ class Lead:
         for command, outcome in zip(commands, outcomes, strict=False):
             if type(command) is Send and type(outcome) is Accepted and outcome.lsn >= first:  # not a repeated one
                 put(outcome.lsn, Letter(command.content, wall))
+
+    def submit_plain(self, sends: SendAll, call: Call) -> None:
+        if not self._own:
+            self._begin_turn()
+        accepted: AcceptedAll | None = None
+        try:
+            accepted = self.primary.submit_plain(sends, call, self._own, self._wall)
+        except Exception as problem:  # noqa: BLE001 - as in `submit`
+            self._fail(problem)
+        if accepted is not None:
+            self._cache.put_all(accepted.lsn, sends.contents, self.primary.shard.wall)
+        else:
+            self.submit_all(sends.apart(), call)
 
     def ask(self, command: Command) -> "asyncio.Future[object]":
         """For the host's own tasks."""

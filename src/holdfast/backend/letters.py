@@ -22,7 +22,8 @@ from holdfast.core.log.index import SegmentIndex
 from holdfast.core.log.journal import Journal
 from holdfast.core.log.segment import key_path, segment_path
 from holdfast.core.log.segment_files import load_index
-from holdfast.core.queue.codec import Cipher, decode_message, open_sent
+from holdfast.core.queue.cipher import Cipher
+from holdfast.core.queue.codec import decode_message, open_sent
 from holdfast.core.queue.command import Need
 from holdfast.core.queue.record import NO_DIGEST, Message, Sent
 from holdfast.core.types import LaneId, Lsn, WallMs
@@ -65,6 +66,21 @@ class LetterCache:
             self._begin(at >> SHELF_BITS)
         self._shelf[at & SHELF_MASK] = letter
         self._used += len(letter.content) + LETTER_BYTES
+        self._make_room()
+
+    def put_all(self, first: Lsn, contents: list[bytes], wall: WallMs) -> None:
+        """Letters of log positions that follow each other."""
+        at: int = first
+        stamp: Any = wall  # one object for all of them
+        for content in contents:
+            if at >> SHELF_BITS != self._last:
+                self._begin(at >> SHELF_BITS)
+            self._shelf[at & SHELF_MASK] = Letter(content, stamp)
+            self._used += len(content) + LETTER_BYTES
+            at += 1
+        self._make_room()
+
+    def _make_room(self) -> None:
         while self._bytes + self._used > self._bytes_max and self._order:
             number, used = self._order.popleft()
             del self._shelves[number]

@@ -5,16 +5,16 @@ A Call is the token that travels with a command. It is no task and no future: th
 
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 from holdfast.core.errors import HoldfastError
 from holdfast.core.queue import receipt
-from holdfast.core.queue.command import DONE, Accepted, Answer, ChangeVisibility, Delivery, Outcome
+from holdfast.core.queue.command import DONE, Accepted, AcceptedAll, Answer, ChangeVisibility, Delivery, Outcome
 from holdfast.core.types import Receipt
 from holdfast.frontend.exchange import Exchange
 from holdfast.frontend.locate import Queue
 from holdfast.protocol import json, receives
-from holdfast.protocol.messages import Slip
+from holdfast.protocol.messages import Slip, Slips
 from holdfast.protocol.receives import PLAIN, Handed, View
 from holdfast.runtime.letter import Letter
 from holdfast.runtime.logs import log
@@ -164,32 +164,27 @@ class BatchCall(Call):
 class SendBatchCall(Call):
     __slots__ = ("_exchange", "_queue", "_refused", "_slips")
 
-    def __init__(
-        self,
-        exchange: Exchange,
-        slips: Sequence[tuple[str, Slip]],
-        refused: Sequence[json.Failure],
-        *,
-        queue: Queue,
-    ) -> None:
+    def __init__(self, exchange: Exchange, slips: Slips, refused: Sequence[json.Failure], *, queue: Queue) -> None:
         self._exchange = exchange
-        self._slips = slips  # of messages that were submitted, by their ids
+        self._slips = slips  # of messages that were submitted
         self._refused = refused
         self._queue = queue
 
-    def answered(self, answer: list[Outcome], _: Sequence[Letter], /) -> None:
-        shard, is_fifo = self._queue.shard, self._queue.is_fifo
-        ids = None if is_fifo or self._refused else receipt.message_ids(shard, answer)
-        if ids is not None:
-            self._exchange.messages = len(ids)
-            self._exchange.size = sum([slip.size for _, slip in self._slips])
-            self._exchange.answer(json.sent_all(self._slips, ids))
-            return
+    def answered(self, answer: AcceptedAll | list[Outcome], _: Sequence[Letter], /) -> None:
+        if type(answer) is AcceptedAll:
+            slips, exchange = self._slips, self._exchange
+            exchange.messages, exchange.size = answer.count, sum(slips.sizes)
+            exchange.answer(json.sent_all(slips, receipt.message_ids(self._queue.shard, answer)))
+        else:
+            self._answer_each(cast(list[Outcome], answer))
+
+    def _answer_each(self, outcomes: list[Outcome]) -> None:
+        shard, is_fifo, size = self._queue.shard, self._queue.is_fifo, 0
         successful: list[str] = []
         failed = list(self._refused)
-        size = 0
-        for (name, slip), outcome in zip(self._slips, answer, strict=True):
+        for index, (name, outcome) in enumerate(zip(self._slips.names, outcomes, strict=True)):
             if type(outcome) is Accepted:
+                slip = self._slips.at(index)
                 message_id = receipt.message_id(outcome.shard or shard, outcome.epoch, outcome.lsn)
                 members = json.sent(outcome, slip, message_id=message_id, is_fifo=is_fifo)
                 successful.append(f'{{"Id":"{name}",{members}}}')

@@ -5,12 +5,12 @@ Nothing here waits: an answer comes back through a Call (forward.py).
 """
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from holdfast.core import limits
 from holdfast.core.errors import HoldfastError, InvalidParameterValue, MissingParameter, QueueDoesNotExist
 from holdfast.core.queue import receipt
-from holdfast.core.queue.command import ChangeVisibility, Command, Delete
+from holdfast.core.queue.command import ChangeVisibility, Command, Delete, SendAll
 from holdfast.core.types import Kind
 from holdfast.frontend import dialect
 from holdfast.frontend.admit import Gate
@@ -153,18 +153,22 @@ class Service:
 
     def _send_batch(self, request: actions.SendMessageBatch, exchange: Exchange) -> None:
         queue = self._queue(request.queue_url, exchange)
-        entries = batches.check(request.entries, "SendMessageBatch")
+        names, entries = batches.check(request.entries, "SendMessageBatch")
         if _TRACE in exchange.headers:
-            entries = [(name, messages.traced(entry, exchange.headers[_TRACE])) for name, entry in entries]
+            entries = [messages.traced(entry, exchange.headers[_TRACE]) for entry in entries]
         if queue.config.kind is Kind.FIFO:
-            for _, entry in entries:
+            for entry in entries:
                 messages.check_fifo(entry, queue.config, is_batch=True)
         is_plain = exchange.wording is None and _BACKSLASH not in exchange.body
-        commands, slips, refused = messages.parcels(
-            entries, queue.lane, queue.config, sender=exchange.caller.sender, is_plain=is_plain
+        sends, slips, refused = messages.parcels(
+            names, entries, queue.lane, queue.config, sender=exchange.caller.sender, is_plain=is_plain
         )
-        batches.check_bytes([slip.size for _, slip in slips])
-        self._submit_all(queue, commands, SendBatchCall(exchange, slips, refused, queue=queue))
+        batches.check_bytes(slips.sizes)
+        call = SendBatchCall(exchange, slips, refused, queue=queue)
+        if type(sends) is SendAll:
+            self._backend.submit_plain(queue.shard, sends, call)
+        else:
+            self._submit_all(queue, cast(list[Command], sends), call)
 
     def _submit_all(self, queue: Queue, commands: list[Command], call: Call) -> None:
         if commands:
@@ -214,22 +218,23 @@ class Service:
 
     def _delete_batch(self, request: actions.DeleteMessageBatch, exchange: Exchange) -> None:
         queue = self._queue(request.queue_url, exchange)
-        entries = batches.check(request.entries, "DeleteMessageBatch")
-        handles = [entry.receipt_handle for _, entry in entries]
+        names, entries = batches.check(request.entries, "DeleteMessageBatch")
+        handles = [entry.receipt_handle for entry in entries]
         given: list[Any] | None = None
         if all(handles):
             given = receipt.decode_all(handles, self._receipt_key, lane=queue.lane)  # type: ignore[arg-type]
         if given is None:
-            self._submit_batch(exchange, queue, entries, self._deletion)  # which refuses those that are none
+            pairs = list(zip(names, entries, strict=True))
+            self._submit_batch(exchange, queue, pairs, self._deletion)  # which refuses those that are none
             return
-        names, lane, delete = [name for name, _ in entries], _number(queue.lane), Delete
+        lane, delete = _number(queue.lane), Delete
         self._backend.submit_all(queue.shard, [delete(lane, each) for each in given], BatchCall(exchange, names, ()))
 
     def _change_batch(self, request: actions.ChangeMessageVisibilityBatch, exchange: Exchange) -> None:
         queue = self._queue(request.queue_url, exchange)
-        entries = batches.check(request.entries, "ChangeMessageVisibilityBatch")
-        said = _reason(exchange)
-        self._submit_batch(exchange, queue, entries, lambda entry, queue: self._change_of(entry, queue, said))
+        names, entries = batches.check(request.entries, "ChangeMessageVisibilityBatch")
+        said, pairs = _reason(exchange), list(zip(names, entries, strict=True))
+        self._submit_batch(exchange, queue, pairs, lambda entry, queue: self._change_of(entry, queue, said))
 
     def _submit_batch(
         self,

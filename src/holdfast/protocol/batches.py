@@ -21,8 +21,8 @@ _ID: Final = re.compile(rf"[A-Za-z0-9_-]{{1,{ID_MAX}}}").fullmatch
 Entry = TypeVar("Entry", SendEntry, DeleteEntry, ChangeEntry)
 
 
-def check(entries: list[Entry] | None, action: str) -> list[tuple[str, Entry]]:
-    """The entries with their ids."""
+def check(entries: list[Entry] | None, action: str) -> tuple[list[str], list[Entry]]:
+    """The entries, and before them their ids."""
     if not entries:
         raise EmptyBatchRequest(f"There should be at least one {action}RequestEntry in the request.")
     if len(entries) > ENTRIES_MAX:
@@ -32,7 +32,7 @@ def check(entries: list[Entry] | None, action: str) -> list[tuple[str, Entry]]:
     names = [entry.id or "" for entry in entries]
     if len(dict.fromkeys(names)) < len(entries) or not _are_ids(names):
         _refuse(entries, action)
-    return list(zip(names, entries, strict=True))
+    return names, entries
 
 
 def _are_ids(names: list[str]) -> bool:

@@ -42,6 +42,16 @@ def pack(body: bytes, body_md5: bytes, *, sender: bytes, extras: Extras = NO_EXT
     return b"".join((start, body_md5, sender, body, b"" if extras is NO_EXTRAS else _encode(extras)))
 
 
+def pack_all(bodies: Sequence[bytes], sums: Sequence[bytes], *, sender: bytes) -> list[bytes]:
+    """As `pack` of each, without extras."""
+    fixed = VERSION | len(sender) << 8
+    packed: list[bytes] = []
+    for body, body_md5 in zip(bodies, sums, strict=True):
+        start = (fixed | len(body) << 16).to_bytes(_MD5_AT, "little")
+        packed.append(b"".join((start, body_md5, sender, body)))
+    return packed
+
+
 def with_reason(stored: bytes, reason: str, consumer: str = "") -> bytes:
     """The same content, with what a consumer said of it."""
     held = unpack(stored)

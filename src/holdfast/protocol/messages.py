@@ -16,7 +16,7 @@ from holdfast.core.errors import (
     InvalidParameterValue,
     UnsupportedOperation,
 )
-from holdfast.core.queue.command import Command, Send
+from holdfast.core.queue.command import Command, Send, SendAll
 from holdfast.core.types import Kind, LaneConfig, LaneId
 from holdfast.core.values import Value
 from holdfast.protocol import content, digests
@@ -53,6 +53,24 @@ class Slip:
         self.system_md5 = system_md5
 
 
+class Slips:
+    """The same of a batch, by columns. `others`: MD5 sums of attributes and of system attributes, if there are any."""
+
+    __slots__ = ("names", "others", "sizes", "sums")
+
+    def __init__(
+        self, names: list[str], sums: list[bytes], sizes: list[int], others: list[tuple[str, str]] | None = None
+    ) -> None:
+        self.names = names  # the ids of the entries
+        self.sums = sums
+        self.sizes = sizes
+        self.others = others
+
+    def at(self, index: int) -> Slip:
+        attributes_md5, system_md5 = self.others[index] if self.others is not None else ("", "")
+        return Slip(self.sizes[index], self.sums[index].hex(), attributes_md5, system_md5)
+
+
 class _Draft(Value, frozen=True):
     """A message that may be sent, before the sum of its body is known."""
 
@@ -75,24 +93,70 @@ def parcel(message: Outgoing, lane: LaneId, config: LaneConfig, *, sender: bytes
 
 
 def parcels(
-    entries: Sequence[tuple[str, Outgoing]], lane: LaneId, config: LaneConfig, *, sender: bytes, is_plain: bool
-) -> tuple[list[Command], list[tuple[str, Slip]], list[tuple[str, HoldfastError]]]:
-    """As `parcel` of each entry of a batch: commands, slips by the ids of their entries, and those that are refused."""
-    drafts: list[tuple[str, _Draft]] = []
+    names: list[str],
+    entries: Sequence[Outgoing],
+    lane: LaneId,
+    config: LaneConfig,
+    *,
+    sender: bytes,
+    is_plain: bool,
+) -> tuple[SendAll | list[Command], Slips, list[tuple[str, HoldfastError]]]:
+    """As `parcel` of each entry of a batch; the last are the ids of those that are refused, and why."""
+    plain = _plain_bodies(entries, config, is_plain=is_plain)
+    if plain is None:
+        return _parcels_apart(names, entries, lane, config, sender=sender, is_plain=is_plain)
+    bodies, escaped = plain
+    sums = digests.bodies_md5(bodies)
+    sizes = [len(body) for body in bodies]
+    contents = content.pack_all(escaped, sums, sender=sender)
+    return SendAll(lane, bodies, contents, sizes), Slips(names, sums, sizes), []
+
+
+def _plain_bodies(
+    entries: Sequence[Outgoing], config: LaneConfig, *, is_plain: bool
+) -> tuple[list[bytes], list[bytes]] | None:
+    """The bodies, and what they look like in JSON, if there is nothing else and none of them is refused."""
+    size_max: int = config.message_bytes_max
+    bodies: list[bytes] = []
+    escaped: list[bytes] = bodies if is_plain else []
+    for entry in entries:
+        text = entry.message_body
+        if not text or _is_special(entry, config):
+            return None
+        if not (is_plain and text.isascii()) and not _is_valid(text):
+            return None
+        body = text.encode()
+        if len(body) > size_max:
+            return None
+        bodies.append(body)
+        if not is_plain:
+            escaped.append(_escape(text)[1:-1])
+    return bodies, escaped
+
+
+def _parcels_apart(
+    names: list[str],
+    entries: Sequence[Outgoing],
+    lane: LaneId,
+    config: LaneConfig,
+    *,
+    sender: bytes,
+    is_plain: bool,
+) -> tuple[list[Command], Slips, list[tuple[str, HoldfastError]]]:
+    drafts: list[_Draft] = []
+    taken: list[str] = []
     refused: list[tuple[str, HoldfastError]] = []
-    for name, entry in entries:
+    for name, entry in zip(names, entries, strict=True):
         try:
-            drafts.append((name, _draft(entry, config, is_plain=is_plain, is_batch=True)))
+            drafts.append(_draft(entry, config, is_plain=is_plain, is_batch=True))
+            taken.append(name)
         except HoldfastError as error:
             refused.append((name, error))
-    commands: list[Command] = []
-    slips: list[tuple[str, Slip]] = []
-    sums = digests.bodies_md5([draft.body for _, draft in drafts])
-    for (name, draft), body_md5 in zip(drafts, sums, strict=True):
-        command, slip = _pack(draft, body_md5, lane, sender)
-        commands.append(command)
-        slips.append((name, slip))
-    return commands, slips, refused
+    sums = digests.bodies_md5([draft.body for draft in drafts])
+    packed = [_pack(draft, body_md5, lane, sender) for draft, body_md5 in zip(drafts, sums, strict=True)]
+    commands: list[Command] = [command for command, _ in packed]
+    others = [(slip.attributes_md5, slip.system_md5) for _, slip in packed]
+    return commands, Slips(taken, sums, [slip.size for _, slip in packed], others), refused
 
 
 def _draft(message: Outgoing, config: LaneConfig, *, is_plain: bool, is_batch: bool) -> _Draft:
@@ -142,16 +206,18 @@ def _content_id(body: bytes, config: LaneConfig) -> str:
 
 def check_characters(text: str) -> None:
     """Only what XML 1.0 can carry."""
-    if text.isascii():
-        data = text.encode()
-        is_valid = len(data.translate(None, _CONTROLS)) == len(data)
-    else:
-        is_valid = not _NOT_XML(text)
-    if not is_valid:
+    if not _is_valid(text):
         raise InvalidMessageContents(
             "Invalid characters found. Valid unicode characters are #x9 | #xA | #xD | #x20 to #xD7FF | "
             "#xE000 to #xFFFD | #x10000 to #x10FFFF."
         )
+
+
+def _is_valid(text: str) -> bool:
+    if not text.isascii():
+        return not _NOT_XML(text)
+    data = text.encode()
+    return len(data.translate(None, _CONTROLS)) == len(data)
 
 
 def _too_long(config: LaneConfig, *, is_batch: bool) -> HoldfastError:

@@ -14,8 +14,10 @@ authenticated with its key. Unlike a keyed hash it is made for all handles of a 
 
 import os
 import struct
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
@@ -24,7 +26,11 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
 from cryptography.hazmat.primitives.keywrap import InvalidUnwrap, aes_key_unwrap, aes_key_wrap
 
+from holdfast.core.queue.cipher import seal_each
 from holdfast.runtime.failpoint import failpoint
+
+if TYPE_CHECKING:
+    from holdfast.runtime._gcm import Gcm
 
 KEY_BYTES: Final = 32
 NONCE_BYTES: Final = 12
@@ -37,31 +43,45 @@ class KeyFileError(Exception):
     """A key file cannot be used; says what to do."""
 
 
+def _find_gcm() -> "Callable[[bytes], Gcm] | None":
+    try:
+        from holdfast.runtime._gcm import Gcm  # noqa: PLC0415 - where it was compiled, and OpenSSL's library is there
+    except ImportError:
+        return None
+    return Gcm
+
+
+_new_gcm: Final = _find_gcm()
+
+
 class SegmentCipher:
     """Seals and opens the messages of one segment."""
 
-    __slots__ = ("_cipher",)
+    __slots__ = ("_cipher", "_gcm")
 
     def __init__(self, key: bytes) -> None:
-        self._cipher = AESGCM(key)
+        self._gcm = _new_gcm(key) if _new_gcm is not None else None
+        self._cipher = AESGCM(key) if self._gcm is None else None
 
-    def seal(self, epoch: int, lsn: int, content: bytes, clear: bytes) -> bytes:
+    def _seal(self, epoch: int, lsn: int, content: bytes, clear: bytes) -> bytes:
+        assert self._cipher is not None
         return self._cipher.encrypt(_nonce(epoch, lsn), content, clear)
 
-    def seal_all(self, epoch: int, first: int, contents: list[bytes], clears: list[bytes]) -> list[bytes]:
-        """As `seal` of each, of records that follow each other."""
-        encrypt, lsn = self._cipher.encrypt, first
-        sealed: list[bytes] = []
-        for content, clear in zip(contents, clears, strict=True):
-            sealed.append(encrypt(_nonce(epoch, lsn), content, clear))
-            lsn += 1
-        return sealed
+    def seal_all(self, epoch: int, first: int, contents: list[bytes], clears: bytes) -> bytes:
+        if self._gcm is not None:
+            return self._gcm.seal_all(epoch, first, contents, clears)
+        return seal_each(self._seal, epoch, first, contents, clears)
 
     def open(self, epoch: int, lsn: int, sealed: bytes, clear: bytes) -> bytes:
-        try:
-            return self._cipher.decrypt(_nonce(epoch, lsn), sealed, clear)
-        except InvalidTag:
-            raise ValueError(f"record {lsn} of epoch {epoch} is not what was sealed") from None
+        content: bytes | None = None
+        if self._gcm is not None:
+            content = self._gcm.open(epoch, lsn, sealed, clear)
+        elif self._cipher is not None:
+            with suppress(InvalidTag):
+                content = self._cipher.decrypt(_nonce(epoch, lsn), sealed, clear)
+        if content is None:
+            raise ValueError(f"record {lsn} of epoch {epoch} is not what was sealed")
+        return content
 
 
 class ReceiptKey:

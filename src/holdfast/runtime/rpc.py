@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from holdfast.core.coordination.catalogue import QueueRow
 from holdfast.core.coordination.identity import Signatory
 from holdfast.core.coordination.store import Changes, Snapshot
-from holdfast.core.queue.command import Command
+from holdfast.core.queue.command import Command, SendAll
 from holdfast.core.types import LaneId, ShardId
 from holdfast.runtime.letter import Letter
 
@@ -41,6 +41,10 @@ class Backend(Protocol):
 
     def submit_all(self, shard: ShardId, commands: Sequence[Command], call: Call) -> None:
         """A batch: done in this order, answered at once."""
+        ...
+
+    def submit_plain(self, shard: ShardId, sends: SendAll, call: Call) -> None:
+        """As `submit_all` of its messages; an AcceptedAll may be the answer."""
         ...
 
     def cancel(self, shard: ShardId, call: Call) -> bool:

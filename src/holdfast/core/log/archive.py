@@ -18,7 +18,7 @@ from holdfast.core.log.index import SegmentIndex
 from holdfast.core.log.index_file import IndexHead, encode_index
 from holdfast.core.log.segment import index_path, segment_path
 from holdfast.core.log.segment_files import Segment
-from holdfast.core.queue.codec import Cipher
+from holdfast.core.queue.cipher import Cipher
 from holdfast.core.queue.command import Need
 from holdfast.core.types import Epoch, Header, LaneId, Lsn, Seq, ShardId
 from holdfast.core.values import Value

@@ -15,7 +15,8 @@ from holdfast.core.log.files import Read, Work
 from holdfast.core.log.index import SegmentIndex
 from holdfast.core.log.segment import segment_path
 from holdfast.core.log.segment_files import Segment, load_index
-from holdfast.core.queue.codec import Cipher, decode_message
+from holdfast.core.queue.cipher import Cipher
+from holdfast.core.queue.codec import decode_message
 from holdfast.core.queue.command import Compact
 from holdfast.core.queue.record import Message
 from holdfast.core.types import Header, LaneId, ShardId

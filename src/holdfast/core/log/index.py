@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from itertools import repeat
 from typing import Any, Final
 
+from librt.strings import BytesWriter, write_i32_le, write_i64_le
+
 from holdfast.core.limits import INDEX_CHUNK, RECEIVE_COUNT_MAX, SECOND
 from holdfast.core.queue.command import Need
 from holdfast.core.queue.headers import HEADER_BYTES, pack_header, unpack_header
@@ -22,8 +24,6 @@ from holdfast.core.types import Epoch, Header, Instant, LaneId, Lsn
 _ENTRY_FORMAT: Final = "QQIQQIqqqIQ?II"
 _ENTRY: Final = struct.Struct("<" + _ENTRY_FORMAT)
 _PLAIN_END: Final = struct.Struct("<qqqIQ?")  # the last fields of a header, equal for all that are sent together
-_PLAIN_ENTRY: Final = "QQIQQI37sII"
-_PLAIN_FIELDS: Final = 9
 _FIELDS: Final = 12  # of a header
 _BLOCK: Final = struct.Struct("<" + "QQIQQIqqqIQ?8x" * INDEX_CHUNK)  # headers of entries, without their places
 _PLACE: Final = struct.Struct("<II")
@@ -75,17 +75,21 @@ class SegmentIndex:
         self, sent: SentAll, place: tuple[Epoch, Lsn, Instant], offsets: list[int], lengths: list[int]
     ) -> None:
         """As `add_sent` of each, the first of which is at `place`."""
-        epoch, first, now = place
-        count = len(offsets)
-        lsns = list(range(first, first + count))
-        fields: list[Any] = [0, 0, epoch, 0, 0, 0, _PLAIN_END.pack(now, now, 0, 0, 0, False), 0, 0] * count
-        fields[0::_PLAIN_FIELDS] = range(sent.first, sent.first + count)
-        fields[1::_PLAIN_FIELDS] = lsns
-        fields[3::_PLAIN_FIELDS] = lsns
-        fields[5::_PLAIN_FIELDS] = sent.sizes
-        fields[7::_PLAIN_FIELDS] = offsets
-        fields[8::_PLAIN_FIELDS] = lengths
-        self._growing(sent.lane).extend(struct.pack("<" + _PLAIN_ENTRY * count, *fields))
+        epoch, lsn, now = place[0] + 0, place[1] + 0, place[2]
+        entries, seq, end = BytesWriter(), sent.first + 0, _PLAIN_END.pack(now, now, 0, 0, 0, False)
+        for size, offset, length in zip(sent.sizes, offsets, lengths, strict=True):
+            write_i64_le(entries, seq)
+            write_i64_le(entries, lsn)
+            write_i32_le(entries, epoch)
+            write_i64_le(entries, lsn)
+            write_i64_le(entries, 0)
+            write_i32_le(entries, size)
+            entries.write(end)
+            write_i32_le(entries, offset)
+            write_i32_le(entries, length)
+            seq += 1
+            lsn += 1
+        self._growing(sent.lane).extend(entries.getvalue())
 
     def _growing(self, lane: LaneId) -> bytearray:
         entries = self.entries.get(lane)

@@ -15,8 +15,9 @@ Laws
 """
 
 from collections.abc import Callable, Sequence
-from struct import Struct
 from typing import Final
+
+from librt.strings import read_i32_le
 
 from holdfast.core.limits import FRAME_BYTES_MAX, IDLE_AFTER, RESERVE_BYTES, SEGMENT_BYTES, SPARE_LAG_SHARE
 from holdfast.core.log.archive import Archive
@@ -34,7 +35,8 @@ from holdfast.core.log.segment import (
     stem_of,
 )
 from holdfast.core.log.segment_files import Segment
-from holdfast.core.queue.codec import Cipher, encode
+from holdfast.core.queue.cipher import Cipher
+from holdfast.core.queue.codec import encode
 from holdfast.core.queue.headers import header_of
 from holdfast.core.queue.plain import SentAll, encode_all
 from holdfast.core.queue.record import Arrived, Moved, Record, Sent
@@ -42,7 +44,6 @@ from holdfast.core.types import Epoch, Instant, Lsn, ShardId, WallMs
 from holdfast.core.values import Cell
 
 _FIRST, _NONE, _START = Lsn(1), Lsn(0), Instant(0)
-_length: Final = Struct("<I").pack
 _SLACK: Final = 2 * SECTOR  # what a send takes besides its content: clear part, seal, frame's head, padding
 
 
@@ -145,22 +146,25 @@ class Journal(Archive):
         """As `append` of each; `holds_all` has to be asked before. So no segment is left on the way: whoever is told of
         that has to find a state with all records before it."""
         assert self._cipher is not None, "the owner has to ask holds_all first"
-        first = self.next_lsn
-        clears, sealed = encode_all(sent, self.epoch, first, cipher=self._cipher)
+        first, fill, limit = self.next_lsn, self._fill, self._limit
+        data = encode_all(sent, self.epoch, first, cipher=self._cipher)
         offsets: list[int] = []
         lengths: list[int] = []
-        fill, limit = self._fill, self._limit
-        for clear, hidden in zip(clears, sealed, strict=True):
-            length = len(clear) + len(hidden)
+        start = at = 0  # what is before `start` has its place
+        while at < len(data):
+            length = read_i32_le(data, at)
             if fill + 4 + length > limit:
-                self._fill, self.next_lsn = fill, Lsn(first + len(offsets))
+                if start < at:
+                    self._parts.append(data[start:at])
+                self._fill, self.next_lsn, start = fill, Lsn(first + len(offsets)), at
                 self._close_frame()
                 self._open_frame(4 + length)
                 fill, limit = self._fill, self._limit
-            self._parts += (_length(length), clear, hidden)
             offsets.append(fill + 4)
             lengths.append(length)
             fill += 4 + length
+            at += 4 + length
+        self._parts.append(data[start:] if start else data)
         self._fill, self.next_lsn = fill, Lsn(first + len(offsets))
         self._index.add_plain(sent, (self.epoch, first, self.stamp), offsets, lengths)
 

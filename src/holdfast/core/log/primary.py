@@ -21,27 +21,30 @@ from holdfast.core.limits import OUTBOX_IN_FLIGHT, OUTBOX_RETRY, REPLIES_MAX, SE
 from holdfast.core.log.files import FileOp
 from holdfast.core.log.journal import Journal
 from holdfast.core.log.room import Lobby, check_room
-from holdfast.core.log.several import Place, Several
+from holdfast.core.log.several import Place, Said, Several, split, unknown
 from holdfast.core.queue.command import (
     DONE,
     EMPTY_DELIVERY,
     NOTHING_VISIBLE,
+    AcceptedAll,
     Command,
     Delete,
     Need,
     Outcome,
     Receive,
     Send,
+    SendAll,
     Tick,
     Watch,
 )
 from holdfast.core.queue.outbox import Outgoing
 from holdfast.core.queue.poll import Polls, Waiter
 from holdfast.core.queue.record import Record
+from holdfast.core.queue.send import together
 from holdfast.core.queue.shard import Shard
 from holdfast.core.types import Header, Instant, LaneId, Lsn, Seq, ShardId, WallMs
 
-Reply = tuple[Any, Outcome | list[Outcome]]  # a list: of a batch, in its order
+Reply = tuple[Any, Said]
 
 
 def _is_empty(answer: Outcome) -> bool:
@@ -55,8 +58,8 @@ class Primary:
         self.journal = journal
         self.polls = Polls()
         self._ready: list[Reply] = []  # may leave now
-        self._bound: deque[tuple[Lsn, Any, Outcome | list[Outcome]]] = deque()  # wait for commit
-        self._bound_local: deque[tuple[Lsn, Any, Outcome | list[Outcome]]] = deque()  # wait for this disk only
+        self._bound: deque[tuple[Lsn, Any, Said]] = deque()  # wait for commit
+        self._bound_local: deque[tuple[Lsn, Any, Said]] = deque()  # wait for this disk only
         self._lobby = Lobby()
         self._needing: dict[Need, list[tuple[Command, Any, int]]] = {}
         self._asked: dict[Need, None] = {}
@@ -98,28 +101,26 @@ class Primary:
         self._open(own, wall)
         if self._lobby.admit(self.journal, commands, token, is_batch=True):
             return []
-        outcomes: list[Outcome] = []
-        waiting: list[tuple[int, Need]] = []
-        executed = self._execute_all(commands)
-        if executed and executed[0] is DONE and executed.count(DONE) == len(executed):
-            outcomes, executed = executed, []  # type: ignore[assignment]  # no Need is among them
-        for outcome in executed:
-            if type(outcome) is Need:
-                waiting.append((len(outcomes), outcome))
-                outcomes.append(EMPTY_DELIVERY)
-            else:
-                outcomes.append(outcome)
-        if waiting:
-            self._wait(Several(token, outcomes), commands, waiting)
-        else:
+        outcomes, waiting = split(self._execute_all(commands))
+        several = Several(token, outcomes, left=len(waiting))
+        for index, need in waiting:
+            self._needing.setdefault(need, []).append((commands[index], Place(several, index), 0))
+        if not waiting:
             bound = self._bound_local if commands and self.is_async(commands[0]) else self._bound
             bound.append((self.shard.lsn, token, outcomes))
         return outcomes
 
-    def _wait(self, several: Several, commands: Sequence[Command], waiting: list[tuple[int, Need]]) -> None:
-        several.left = len(waiting)
-        for index, need in waiting:
-            self._needing.setdefault(need, []).append((commands[index], Place(several, index), 0))
+    def submit_plain(self, sends: SendAll, token: Any, own: Instant, wall: WallMs) -> AcceptedAll | None:
+        """As `submit_all` of its messages, with an AcceptedAll for their outcomes, which is known already. None: there
+        is more to it; nothing was done, and they have to be submitted apart."""
+        if self.waiting >= REPLIES_MAX:
+            return None
+        self._open(own, wall)
+        accepted = self._send_all(sends)
+        if accepted is not None:
+            bound = self._bound_local if self.shard.asynchronous and self.is_async(sends) else self._bound
+            bound.append((self.shard.lsn, token, accepted))
+        return accepted
 
     def _open(self, own: Instant, wall: WallMs) -> None:
         journal, shard = self.journal, self.shard
@@ -153,9 +154,10 @@ class Primary:
 
     def _execute_all(self, commands: Sequence[Command]) -> list[Outcome | Need]:
         """In their order, but for deletes: those of leased messages, which nothing else depends on, go first."""
-        accepted = self._send_all(commands) if commands and type(commands[0]) is Send else None
+        sends = together(commands) if commands and type(commands[0]) is Send else None
+        accepted = self._send_all(sends) if sends is not None else None
         if accepted is not None:
-            return accepted
+            return [*accepted.apart()]
         decided: list[Outcome | None] = []
         if commands and type(commands[0]) is Delete and not self.journal.is_exhausted():
             records, decided = self.shard.decide_deletes(commands)
@@ -165,15 +167,15 @@ class Primary:
         rest = zip(commands, decided or [None] * len(commands), strict=True)
         return [self._execute(each) if outcome is None else outcome for each, outcome in rest]
 
-    def _send_all(self, commands: Sequence[Command]) -> list[Outcome | Need] | None:
-        """A batch of plain messages; None: it is none, or needs another segment, and nothing was done."""
-        decided = self.shard.decide_sends(commands, self.journal.committed)
-        if decided is None or not self.journal.holds_all([len(content) for content in decided[0].contents]):
+    def _send_all(self, sends: SendAll) -> AcceptedAll | None:
+        """None: their lane asks for more, or they need another segment, and nothing was done."""
+        decided = self.shard.decide_sends(sends, self.journal.committed)
+        if decided is None or not self.journal.holds_all([len(content) for content in sends.contents]):
             return None
-        sent, outcomes = decided
+        sent, accepted = decided
         self.journal.append_plain(sent)
         self.shard.apply_plain(sent)
-        return [*outcomes]
+        return accepted
 
     def _write(self, records: tuple[Record, ...]) -> None:
         journal, shard = self.journal, self.shard
@@ -189,7 +191,7 @@ class Primary:
                 return True
         return bool(self.shard.asynchronous) and self.is_async(command)
 
-    def is_async(self, command: Command) -> bool:
+    def is_async(self, command: Command | SendAll) -> bool:
         """Of a lane with members that its replies do not wait for. They know it: or a loss would go unnoticed."""
         since = self.shard.asynchronous.get(getattr(command, "lane", LaneId(0)))
         return since is not None and self.journal.is_replicated and since <= self.journal.committed
@@ -337,10 +339,7 @@ class Primary:
         """This host leads the shard no longer: what is said to all who wait. What was decided may or may not stay."""
         replies, self._ready = self._ready, []
         for _, token, answer in (*self._bound, *self._bound_local):
-            unknown: Outcome | list[Outcome] = (
-                [OutcomeUnknown() for _ in answer] if isinstance(answer, list) else OutcomeUnknown()
-            )
-            replies.append((token, unknown))
+            replies.append((token, unknown(answer)))
         batches: list[Several] = []
         for _, token, _ in (entry for waiting in self._needing.values() for entry in waiting):
             if type(token) is not Place:

@@ -14,10 +14,11 @@ Laws: decode(encode(r)) == r; unknown types and wrong lengths are refused with V
 
 import struct
 from collections.abc import Callable, Iterable
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import msgspec
 
+from holdfast.core.queue.cipher import Cipher
 from holdfast.core.queue.dedup import BEQUEATHED_BYTES, NO_GROUP
 from holdfast.core.queue.headers import HEADER, HEADER_BYTES, pack_header, pack_headers, unpack_header
 from holdfast.core.queue.record import (
@@ -48,21 +49,6 @@ from holdfast.core.queue.record import (
     Trimmed,
 )
 from holdfast.core.types import Cause, Epoch, Header, LaneConfig, LaneId, Lsn, Seq, WallMs, pack_address, unpack_address
-
-
-class Cipher(Protocol):
-    """Seals one record's content under one segment's data key."""
-
-    def seal(self, epoch: int, lsn: int, content: bytes, clear: bytes) -> bytes: ...
-
-    def seal_all(self, epoch: int, first: int, contents: list[bytes], clears: list[bytes]) -> list[bytes]:
-        """As `seal` of each, of records that follow each other."""
-        ...
-
-    def open(self, epoch: int, lsn: int, sealed: bytes, clear: bytes) -> bytes:
-        """Raises ValueError when the bytes are not what was sealed."""
-        ...
-
 
 _LENGTH: Final = struct.Struct("<I")
 _SENT: Final = struct.Struct("<BQQQIIIQ16s?")
@@ -111,7 +97,7 @@ def encode(record: Record, epoch: Epoch, lsn: Lsn, *, cipher: Cipher) -> bytes:
     elif type(record) is Received or type(record) is Changed or type(record) is Purged:
         clear = _with_request(clear, record.request) if record.request else clear
     elif type(record) is Sent or type(record) is Arrived or type(record) is Moved:
-        clear += cipher.seal(epoch, lsn, record.content, clear)
+        return cipher.seal_all(epoch, lsn, [record.content], clear)
     return _LENGTH.pack(len(clear)) + clear
 
 

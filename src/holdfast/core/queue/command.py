@@ -42,6 +42,19 @@ class Send(msgspec.Struct, frozen=True, gc=False):
     request: Request | None = None
 
 
+class SendAll(msgspec.Struct, frozen=True, gc=False):
+    """Messages for one lane with nothing but a body, by columns: as a Send of each, in this order."""
+
+    lane: LaneId
+    bodies: list[bytes]
+    contents: list[bytes]
+    sizes: list[int]
+
+    def apart(self) -> list[Send]:
+        columns = zip(self.bodies, self.contents, self.sizes, strict=True)
+        return [Send(self.lane, body, content, size) for body, content, size in columns]
+
+
 class Receive(msgspec.Struct, frozen=True, gc=False):
     lane: LaneId
     count_max: int = 1
@@ -257,6 +270,18 @@ class Accepted(msgspec.Struct, frozen=True, gc=False):
     lsn: Lsn
     seq: Seq
     shard: ShardId = ShardId(0)  # 0: the lane's own
+
+
+class AcceptedAll(msgspec.Struct, frozen=True, gc=False):
+    """The answer to SendAll: its messages follow each other, in the log and in the lane."""
+
+    epoch: Epoch
+    lsn: Lsn  # of the first
+    seq: Seq
+    count: int
+
+    def apart(self) -> list[Accepted]:
+        return [Accepted(self.epoch, Lsn(self.lsn + at), Seq(self.seq + at)) for at in range(self.count)]
 
 
 class Delivered(msgspec.Struct, frozen=True, gc=False):

@@ -4,18 +4,17 @@ On disk each is a record of its own, the same bytes as codec.encode makes of a S
 """
 
 import struct
-from typing import Any, Final
+from typing import Final
 
-from holdfast.core.queue.codec import PLAIN, Cipher
+from librt.strings import BytesWriter, write_i32_le, write_i64_le
+
+from holdfast.core.queue.cipher import Cipher
+from holdfast.core.queue.codec import PLAIN
 from holdfast.core.types import Epoch, LaneId, Lsn, Seq, WallMs
 from holdfast.core.values import Fact
 
-_START: Final = struct.Struct("<BQ")  # these and what follows: the parts of a plain record's clear bytes
+_START: Final = struct.Struct("<BQ")  # these and what is between them: a plain record's clear part
 _WALL: Final = struct.Struct("<Q")
-_CLEAR: Final = "9sQI8s"
-_CLEAR_FIELDS: Final = 4
-_CLEAR_BYTES: Final = 29
-_pack: Final = struct.pack
 
 
 class SentAll(Fact, frozen=True):
@@ -28,13 +27,14 @@ class SentAll(Fact, frozen=True):
     contents: list[bytes]
 
 
-def encode_all(sent: SentAll, epoch: Epoch, first: Lsn, *, cipher: Cipher) -> tuple[list[bytes], list[bytes]]:
-    """The records that begin at `first`, without their lengths: the clear bytes of each, and the sealed ones."""
-    contents = sent.contents
-    count = len(contents)
-    fields: list[Any] = [_START.pack(PLAIN, sent.lane), 0, 0, _WALL.pack(sent.wall)] * count
-    fields[1::_CLEAR_FIELDS] = range(sent.first, sent.first + count)
-    fields[2::_CLEAR_FIELDS] = sent.sizes
-    packed = _pack("<" + _CLEAR * count, *fields)
-    clears = [packed[at : at + _CLEAR_BYTES] for at in range(0, count * _CLEAR_BYTES, _CLEAR_BYTES)]
-    return clears, cipher.seal_all(epoch, first, contents, clears)
+def encode_all(sent: SentAll, epoch: Epoch, first: Lsn, *, cipher: Cipher) -> bytes:
+    """The records that begin at `first`, one behind the other, each with its length."""
+    clears, seq = BytesWriter(), sent.first + 0
+    start, wall = _START.pack(PLAIN, sent.lane), _WALL.pack(sent.wall)
+    for size in sent.sizes:
+        clears.write(start)
+        write_i64_le(clears, seq)
+        write_i32_le(clears, size)
+        clears.write(wall)
+        seq += 1
+    return cipher.seal_all(epoch, first, sent.contents, clears.getvalue())

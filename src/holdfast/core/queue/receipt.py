@@ -23,7 +23,7 @@ import msgspec
 
 from holdfast.core.errors import ReceiptHandleIsInvalid
 from holdfast.core.limits import RECEIVE_COUNT_MAX
-from holdfast.core.queue.command import Accepted
+from holdfast.core.queue.command import AcceptedAll
 from holdfast.core.types import Epoch, LaneId, Lsn, Receipt, ShardId
 from holdfast.core.values import Value
 
@@ -181,22 +181,13 @@ def message_id(shard: ShardId, epoch: Epoch, lsn: Lsn) -> str:
     return _id_start(shard, epoch, lsn >> _LOW_BITS) + (lsn & _LOW_MASK).to_bytes(6).hex()
 
 
-def message_ids(shard: ShardId, outcomes: Sequence[object]) -> list[str] | None:
-    """As `message_id` of each of a batch. None: one of them is no new message of this shard, or they have no common
-    start."""
-    epoch, high = -1, -1
-    lows: list[Any] = []
-    for outcome in outcomes:
-        if type(outcome) is not Accepted or outcome.shard:
-            return None
-        lsn: int = outcome.lsn
-        if not lows:
-            epoch, high = outcome.epoch, lsn >> _LOW_BITS
-        elif outcome.epoch != epoch or lsn >> _LOW_BITS != high:
-            return None
-        lows.append(lsn & _LOW_MASK)
-    start = _id_start(shard, Epoch(epoch), high)
-    digits = _pack(f">{len(lows)}Q", *lows).hex()
+def message_ids(shard: ShardId, accepted: AcceptedAll) -> list[str]:
+    """As `message_id` of each."""
+    count, low = accepted.count, accepted.lsn & _LOW_MASK
+    if low + count > _LOW_MASK:
+        return [message_id(shard, accepted.epoch, Lsn(accepted.lsn + at)) for at in range(count)]
+    start = _id_start(shard, accepted.epoch, accepted.lsn >> _LOW_BITS)
+    digits = _layout(count).big(*range(low, low + count)).hex()
     return [start + digits[at : at + 12] for at in range(4, len(digits), 16)]
 
 

@@ -1,10 +1,11 @@
 """The rules of SendMessage that are about the queue: limits, deduplication, delay, time to live."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from holdfast.core.errors import InvalidParameterValue, MissingParameter, OverLimit
 from holdfast.core.limits import SECOND
-from holdfast.core.queue.command import Accepted, Command, Outcome, Send
+from holdfast.core.queue.command import Accepted, AcceptedAll, Command, Send, SendAll
 from holdfast.core.queue.dedup import content_id, digest_of, group_of
 from holdfast.core.queue.departures import Departures
 from holdfast.core.queue.headers import header_of
@@ -14,7 +15,7 @@ from holdfast.core.queue.outbox import dead_letter_target
 from holdfast.core.queue.plain import SentAll
 from holdfast.core.queue.record import NO_DIGEST, Record, Sent
 from holdfast.core.queue.wheel import on_grid
-from holdfast.core.types import Address, Cause, Group, Lsn, Seq
+from holdfast.core.types import Address, Cause, Group, Seq
 
 
 def decide_send(
@@ -64,29 +65,35 @@ def decide_send(
     return (sent, departed), accepted
 
 
-def decide_sends(lane: Lane, commands: Sequence[Command], moment: Moment) -> tuple[SentAll, list[Outcome]] | None:
-    """A batch at once, if its messages have nothing but a body and the lane asks for nothing else, as nearly all do:
-    what `decide_send` of each in turn would say. None: there is more to decide."""
-    if not _is_simple(lane):
+def decide_sends(lane: Lane, sends: SendAll, moment: Moment) -> tuple[SentAll, AcceptedAll] | None:
+    """All at once, if the lane asks for nothing else, as nearly all do: what `decide_send` of each in turn would say.
+    None: there is more to decide."""
+    sizes = sends.sizes
+    if not _is_simple(lane) or max(sizes) > lane.config.message_bytes_max:
         return None
-    own, epoch, lsn, seq = lane.lane, moment.epoch, moment.lsn, lane.last_seq
-    size_max = lane.config.message_bytes_max
-    sizes: list[int] = []
+    first = Seq(lane.last_seq + 1)
+    sent = SentAll(lane.lane, first, moment.wall, sizes, sends.contents)
+    return sent, AcceptedAll(moment.epoch, moment.lsn, first, len(sizes))
+
+
+def together(commands: Sequence[Command]) -> SendAll | None:
+    """A batch by columns, if it is of messages for one lane that have nothing but a body."""
+    lane: Any = None  # one object for all, however many of them there are
+    bodies: list[bytes] = []
     contents: list[bytes] = []
-    outcomes: list[Outcome] = []
+    sizes: list[int] = []
     for command in commands:
-        if type(command) is not Send or command.lane != own or command.size > size_max:
+        if type(command) is not Send or (lane is not None and command.lane != lane):
             return None
         if command.group or command.deduplication_id or command.request is not None:
             return None
         if command.delay_s is not None or command.time_to_live_s is not None:
             return None
-        seq = Seq(seq + 1)
-        sizes.append(command.size)
+        lane = command.lane
+        bodies.append(command.body)
         contents.append(command.content)
-        outcomes.append(Accepted(epoch, lsn, seq))
-        lsn = Lsn(lsn + 1)
-    return SentAll(own, Seq(lane.last_seq + 1), moment.wall, sizes, contents), outcomes
+        sizes.append(command.size)
+    return SendAll(lane, bodies, contents, sizes) if sizes else None
 
 
 def _is_simple(lane: Lane) -> bool:

@@ -127,10 +127,10 @@ class Shard(Replicated):
         lane = self.lanes.get(getattr(commands[0], "lane", LaneId(0)))
         return decide_deletes(lane, commands) if lane is not None else ((), [None for _ in commands])
 
-    def decide_sends(self, commands: Sequence[c.Command], committed: Lsn) -> tuple[SentAll, list[c.Outcome]] | None:
-        """A whole batch, to be applied by `apply_plain`; None: its commands have to be decided one by one."""
-        lane = self.lanes.get(getattr(commands[0], "lane", LaneId(0)))
-        return decide_sends(lane, commands, self._now(committed)) if lane is not None else None
+    def decide_sends(self, sends: c.SendAll, committed: Lsn) -> tuple[SentAll, c.AcceptedAll] | None:
+        """All of them, to be applied by `apply_plain`; None: they have to be decided one by one."""
+        lane = self.lanes.get(sends.lane)
+        return decide_sends(lane, sends, self._now(committed)) if lane is not None else None
 
     def _configure(self, command: c.Configure, _: Moment) -> Decision:
         lane = self._lane(command.lane) if command.is_known else self.lanes.get(command.lane)

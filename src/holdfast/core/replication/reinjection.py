@@ -29,7 +29,8 @@ from holdfast.core.log.segment import (
     parse_stem,
     split_records,
 )
-from holdfast.core.queue.codec import Cipher, decode, decode_message
+from holdfast.core.queue.cipher import Cipher
+from holdfast.core.queue.codec import decode, decode_message
 from holdfast.core.queue.command import Request, Send
 from holdfast.core.queue.receipt import message_id_bytes
 from holdfast.core.queue.record import Deleted, Purged, Received, Record, Sent

@@ -1,0 +1,264 @@
+/* AES-256-GCM of many records in one call, for crypto.py. The cipher is OpenSSL's, from the library that Python's own
+ * modules use; only the way to it is shorter: one context for a key, and one call for a batch.
+ *
+ *     Gcm(key).seal_all(epoch, first, contents, clears) ──▶ length of the rest | clear part | sealed content, tag | …
+ *     Gcm(key).open(epoch, lsn, sealed, clear) ──▶ content; None: that is not what was sealed
+ *
+ * The nonce of a record is epoch(32) ‖ lsn(64), big-endian. Where the library cannot be had there is no such module, and
+ * crypto.py does without it.
+ */
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <stdint.h>
+#include <string.h>
+
+#define KEY_BYTES 32
+#define NONCE_BYTES 12
+#define TAG_BYTES 16
+#define LENGTH_BYTES 4
+#define GET_TAG 0x10 /* numbers of OpenSSL's EVP_CTRL_AEAD_GET_TAG and EVP_CTRL_AEAD_SET_TAG */
+#define SET_TAG 0x11
+
+typedef unsigned char Byte;
+typedef void Context;
+
+/* OpenSSL's, with their names there; the same since 1.1.0. */
+static struct {
+    Context *(*create)(void);
+    void (*destroy)(Context *);
+    const void *(*aes_256_gcm)(void);
+    int (*begin_sealing)(Context *, const void *, void *, const Byte *, const Byte *);
+    int (*begin_opening)(Context *, const void *, void *, const Byte *, const Byte *);
+    int (*seal)(Context *, Byte *, int *, const Byte *, int);
+    int (*open)(Context *, Byte *, int *, const Byte *, int);
+    int (*end_sealing)(Context *, Byte *, int *);
+    int (*end_opening)(Context *, Byte *, int *);
+    int (*control)(Context *, int, int, void *);
+} library;
+
+typedef struct {
+    PyObject_HEAD
+    Context *sealing;
+    Context *opening;
+} Gcm;
+
+static void write_number(Byte *at, uint64_t number, int bytes) {
+    for (int n = 0; n < bytes; n++) {
+        at[n] = (Byte)(number >> 8 * (bytes - 1 - n));
+    }
+}
+
+static void make_nonce(Byte nonce[NONCE_BYTES], uint32_t epoch, uint64_t lsn) {
+    write_number(nonce, epoch, 4);
+    write_number(nonce + 4, lsn, 8);
+}
+
+/* Writes a record behind `at`, and answers where it ends; NULL: the library failed. */
+static Byte *seal_one(Gcm *self, Byte *at, const Byte *nonce, PyObject *content, const Byte *clear, Py_ssize_t width) {
+    Context *context = self->sealing;
+    int size = (int)PyBytes_GET_SIZE(content), count = 0;
+    uint32_t length = (uint32_t)(width + size + TAG_BYTES);
+    Byte *sealed = at + LENGTH_BYTES + width, *tag = sealed + size;
+    for (int n = 0; n < LENGTH_BYTES; n++) {
+        at[n] = (Byte)(length >> 8 * n);
+    }
+    memcpy(at + LENGTH_BYTES, clear, (size_t)width);
+    if (library.begin_sealing(context, NULL, NULL, NULL, nonce) != 1 ||
+        library.seal(context, NULL, &count, clear, (int)width) != 1 ||
+        library.seal(context, sealed, &count, (const Byte *)PyBytes_AS_STRING(content), size) != 1 ||
+        library.end_sealing(context, tag, &count) != 1 || library.control(context, GET_TAG, TAG_BYTES, tag) != 1) {
+        return NULL;
+    }
+    return tag + TAG_BYTES;
+}
+
+/* Of all records together; -1: these are no contents with clear parts. */
+static Py_ssize_t bytes_of(PyObject *contents, PyObject *clears) {
+    Py_ssize_t total = 0, count = PyList_Check(contents) ? PyList_GET_SIZE(contents) : 0;
+    int is_right = count > 0 && PyBytes_Check(clears) && PyBytes_GET_SIZE(clears) % count == 0;
+    for (Py_ssize_t n = 0; is_right && n < count; n++) {
+        PyObject *content = PyList_GET_ITEM(contents, n);
+        is_right = PyBytes_Check(content) && PyBytes_GET_SIZE(content) <= INT_MAX / 2;
+        total += is_right ? LENGTH_BYTES + PyBytes_GET_SIZE(content) + TAG_BYTES : 0;
+    }
+    if (!is_right || PyBytes_GET_SIZE(clears) > INT_MAX / 2) {
+        PyErr_SetString(PyExc_TypeError, "seal_all() takes a list of bytes, and bytes with as many parts of one length");
+        return -1;
+    }
+    return total + PyBytes_GET_SIZE(clears);
+}
+
+static int read_place(PyObject *epoch, PyObject *lsn, uint32_t *epoch_found, uint64_t *lsn_found) {
+    unsigned long read = PyLong_AsUnsignedLong(epoch);
+    *lsn_found = PyErr_Occurred() ? 0 : PyLong_AsUnsignedLongLong(lsn);
+    *epoch_found = (uint32_t)read;
+    if (!PyErr_Occurred() && read > UINT32_MAX) {
+        PyErr_SetString(PyExc_OverflowError, "an epoch has 32 bits");
+    }
+    return PyErr_Occurred() ? -1 : 0;
+}
+
+static PyObject *fail(const char *doing) {
+    PyErr_Format(PyExc_RuntimeError, "OpenSSL failed while %s", doing);
+    return NULL;
+}
+
+static int is_called_right(Py_ssize_t count, const char *name) {
+    if (count != 4) {
+        PyErr_Format(PyExc_TypeError, "%s() takes four arguments", name);
+    }
+    return count == 4;
+}
+
+/* The interpreter's lock is kept, here and below: a context serves one at a time, and nobody may change the list. */
+static PyObject *seal_all(Gcm *self, PyObject *const *arguments, Py_ssize_t count) {
+    uint32_t epoch;
+    uint64_t lsn;
+    if (!is_called_right(count, "seal_all") || read_place(arguments[0], arguments[1], &epoch, &lsn) < 0) {
+        return NULL;
+    }
+    PyObject *contents = arguments[2], *clears = arguments[3];
+    Py_ssize_t total = bytes_of(contents, clears);
+    PyObject *records = total < 0 ? NULL : PyBytes_FromStringAndSize(NULL, total);
+    if (records == NULL) {
+        return NULL;
+    }
+    Py_ssize_t width = PyBytes_GET_SIZE(clears) / PyList_GET_SIZE(contents);
+    const Byte *clear = (const Byte *)PyBytes_AS_STRING(clears);
+    Byte *at = (Byte *)PyBytes_AS_STRING(records), nonce[NONCE_BYTES];
+    for (Py_ssize_t n = 0; at != NULL && n < PyList_GET_SIZE(contents); n++, clear += width) {
+        make_nonce(nonce, epoch, lsn + (uint64_t)n);
+        at = seal_one(self, at, nonce, PyList_GET_ITEM(contents, n), clear, width);
+    }
+    if (at == NULL) {
+        Py_DECREF(records);
+        return fail("it sealed");
+    }
+    return records;
+}
+
+static PyObject *open_one(Gcm *self, PyObject *const *arguments, Py_ssize_t count) {
+    uint32_t epoch;
+    uint64_t lsn;
+    if (!is_called_right(count, "open") || read_place(arguments[0], arguments[1], &epoch, &lsn) < 0) {
+        return NULL;
+    }
+    PyObject *sealed = arguments[2], *clear = arguments[3];
+    if (!PyBytes_Check(sealed) || !PyBytes_Check(clear) || PyBytes_GET_SIZE(sealed) > INT_MAX / 2 ||
+        PyBytes_GET_SIZE(clear) > INT_MAX / 2) {
+        PyErr_SetString(PyExc_TypeError, "open() takes two numbers and two bytes");
+        return NULL;
+    }
+    int size = (int)PyBytes_GET_SIZE(sealed) - TAG_BYTES, written = 0;
+    if (size < 0) {
+        Py_RETURN_NONE;
+    }
+    PyObject *content = PyBytes_FromStringAndSize(NULL, size);
+    if (content == NULL) {
+        return NULL;
+    }
+    const Byte *from = (const Byte *)PyBytes_AS_STRING(sealed);
+    Byte *to = (Byte *)PyBytes_AS_STRING(content), nonce[NONCE_BYTES], end[TAG_BYTES];
+    make_nonce(nonce, epoch, lsn);
+    int is_begun = library.begin_opening(self->opening, NULL, NULL, NULL, nonce) == 1 &&
+                   library.control(self->opening, SET_TAG, TAG_BYTES, (void *)(from + size)) == 1 &&
+                   library.open(self->opening, NULL, &written, (const Byte *)PyBytes_AS_STRING(clear),
+                                (int)PyBytes_GET_SIZE(clear)) == 1 &&
+                   library.open(self->opening, to, &written, from, size) == 1;
+    if (!is_begun) {
+        Py_DECREF(content);
+        return fail("it opened");
+    }
+    if (library.end_opening(self->opening, end, &written) != 1) { /* the tag is another one */
+        Py_DECREF(content);
+        Py_RETURN_NONE;
+    }
+    return content;
+}
+
+static void destroy(Gcm *self) {
+    library.destroy(self->sealing); /* wipes the key; NULL does no harm */
+    library.destroy(self->opening);
+    Py_TYPE(self)->tp_free((PyObject *)self);
+}
+
+static PyObject *create(PyTypeObject *type, PyObject *arguments, PyObject *Py_UNUSED(names)) {
+    const Byte *key;
+    Py_ssize_t length;
+    if (!PyArg_ParseTuple(arguments, "y#", &key, &length)) {
+        return NULL;
+    }
+    if (length != KEY_BYTES) {
+        PyErr_SetString(PyExc_ValueError, "a key has 32 bytes");
+        return NULL;
+    }
+    Gcm *self = (Gcm *)type->tp_alloc(type, 0);
+    if (self == NULL) {
+        return NULL;
+    }
+    self->sealing = library.create();
+    self->opening = library.create();
+    if (self->sealing == NULL || self->opening == NULL ||
+        library.begin_sealing(self->sealing, library.aes_256_gcm(), NULL, key, NULL) != 1 ||
+        library.begin_opening(self->opening, library.aes_256_gcm(), NULL, key, NULL) != 1) {
+        Py_DECREF(self);
+        return fail("it took the key");
+    }
+    return (PyObject *)self;
+}
+
+static PyMethodDef METHODS[] = {
+    {"seal_all", (PyCFunction)(void (*)(void))seal_all, METH_FASTCALL, NULL},
+    {"open", (PyCFunction)(void (*)(void))open_one, METH_FASTCALL, NULL},
+    {NULL, NULL, 0, NULL},
+};
+static PyTypeObject GCM = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "holdfast.runtime._gcm.Gcm",
+    .tp_basicsize = sizeof(Gcm),
+    .tp_flags = Py_TPFLAGS_DEFAULT,
+    .tp_methods = METHODS,
+    .tp_new = create,
+    .tp_dealloc = (destructor)destroy,
+};
+static struct PyModuleDef MODULE = {PyModuleDef_HEAD_INIT, "_gcm", NULL, 0, NULL, NULL, NULL, NULL, NULL};
+
+static int find_library(void) {
+    static const char *const NAMES[] = {"libcrypto.so.3", "libcrypto.so.1.1"};
+    const struct {
+        const char *name;
+        void *place;
+    } wanted[] = {
+        {"EVP_CIPHER_CTX_new", &library.create},         {"EVP_CIPHER_CTX_free", &library.destroy},
+        {"EVP_aes_256_gcm", &library.aes_256_gcm},       {"EVP_EncryptInit_ex", &library.begin_sealing},
+        {"EVP_DecryptInit_ex", &library.begin_opening},  {"EVP_EncryptUpdate", &library.seal},
+        {"EVP_DecryptUpdate", &library.open},            {"EVP_EncryptFinal_ex", &library.end_sealing},
+        {"EVP_DecryptFinal_ex", &library.end_opening},   {"EVP_CIPHER_CTX_ctrl", &library.control},
+    };
+    void *found = NULL;
+    for (size_t n = 0; found == NULL && n < sizeof NAMES / sizeof *NAMES; n++) {
+        found = dlopen(NAMES[n], RTLD_NOW | RTLD_LOCAL);
+    }
+    for (size_t n = 0; found != NULL && n < sizeof wanted / sizeof *wanted; n++) {
+        void *function = dlsym(found, wanted[n].name);
+        if (function == NULL) {
+            return -1;
+        }
+        memcpy(wanted[n].place, &function, sizeof function);
+    }
+    return found == NULL ? -1 : 0;
+}
+
+PyMODINIT_FUNC PyInit__gcm(void) {
+    if (find_library() < 0) {
+        PyErr_SetString(PyExc_ImportError, "needs OpenSSL's libcrypto, of version 1.1 or later");
+        return NULL;
+    }
+    PyObject *module = PyType_Ready(&GCM) < 0 ? NULL : PyModule_Create(&MODULE);
+    if (module != NULL && PyModule_AddObjectRef(module, "Gcm", (PyObject *)&GCM) < 0) {
+        Py_CLEAR(module);
+    }
+    return module;
+}

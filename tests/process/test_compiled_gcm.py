@@ -1,0 +1,95 @@
+"""Records that are sealed by the shorter way (src/holdfast/runtime/_gcm.c) are those that `cryptography` seals."""
+
+from typing import TYPE_CHECKING
+
+import pytest
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.core.queue.cipher import seal_each
+from tests.process.built_c import built
+
+if TYPE_CHECKING:
+    from holdfast.runtime._gcm import Gcm
+
+KEYS = st.binary(min_size=32, max_size=32)
+PLACES = st.tuples(st.integers(0, 0xFFFFFFFF), st.integers(0, (1 << 64) - 1))  # epoch and lsn
+LENGTHS = st.sampled_from([0, 1, 15, 16, 17, 95, 96, 97, 1024, 70_000])  # around blocks, and around six of them
+CONTENTS = st.lists(LENGTHS.map(lambda length: bytes(range(256)) * (length // 256) + bytes(length % 256)), min_size=1)
+
+
+@pytest.fixture(scope="module")
+def new(tmp_path_factory: pytest.TempPathFactory) -> "type[Gcm]":
+    found: type[Gcm] = built("holdfast/runtime/_gcm.c", tmp_path_factory.mktemp("gcm")).Gcm
+    return found
+
+
+def sealed_by_cryptography(key: bytes, epoch: int, first: int, contents: list[bytes], clears: bytes) -> bytes:
+    def seal(epoch: int, lsn: int, content: bytes, clear: bytes) -> bytes:
+        nonce = epoch.to_bytes(4) + (lsn % (1 << 64)).to_bytes(8)
+        return AESGCM(key).encrypt(nonce, content, clear)
+
+    return seal_each(seal, epoch, first, contents, clears)
+
+
+@given(key=KEYS, place=PLACES, contents=CONTENTS, width=st.sampled_from([0, 1, 29, 62]))
+def test_records_have_the_bytes_that_cryptography_gives_them(
+    new: "type[Gcm]", key: bytes, place: tuple[int, int], contents: list[bytes], width: int
+) -> None:
+    clears = bytes(number % 251 for number in range(width * len(contents)))
+    gcm = new(key)
+    records = sealed_by_cryptography(key, *place, contents, clears)
+    assert gcm.seal_all(*place, contents, clears) == records
+    assert gcm.seal_all(*place, contents, clears) == records, "nothing is left over from the time before"
+
+
+@given(key=KEYS, place=PLACES, content=st.binary(max_size=200), clear=st.binary(max_size=40))
+def test_a_record_opens_and_opens_again(
+    new: "type[Gcm]", key: bytes, place: tuple[int, int], content: bytes, clear: bytes
+) -> None:
+    epoch, lsn = place
+    sealed = AESGCM(key).encrypt(epoch.to_bytes(4) + lsn.to_bytes(8), content, clear)
+    gcm = new(key)
+    assert gcm.open(*place, sealed, clear) == content
+    assert gcm.open(*place, sealed, clear) == content
+
+
+@given(content=st.binary(max_size=40), clear=st.binary(min_size=1, max_size=40), data=st.data())
+def test_a_record_that_was_changed_anywhere_does_not_open(
+    new: "type[Gcm]", content: bytes, clear: bytes, data: st.DataObject
+) -> None:
+    gcm = new(bytes(32))
+    sealed = gcm.seal_all(1, 2, [content], clear)[4 + len(clear) :]
+    at, bit = data.draw(st.integers(0, len(sealed) + len(clear) - 1)), data.draw(st.integers(0, 7))
+    changed = bytearray(sealed + clear)
+    changed[at] ^= 1 << bit
+    assert gcm.open(1, 2, bytes(changed[: len(sealed)]), bytes(changed[len(sealed) :])) is None
+    for epoch, lsn in ((2, 2), (1, 3)):
+        assert gcm.open(epoch, lsn, sealed, clear) is None
+    assert new(b"k" * 32).open(1, 2, sealed, clear) is None
+    assert gcm.open(1, 2, sealed[:-1], clear) is None
+    assert gcm.open(1, 2, sealed, clear) == content, "a record that did not open leaves nothing behind"
+
+
+@pytest.mark.parametrize("short", [b"", b"x", bytes(15)])
+def test_what_is_too_short_for_a_seal_does_not_open(new: "type[Gcm]", short: bytes) -> None:
+    assert new(bytes(32)).open(1, 2, short, b"") is None
+
+
+def test_what_cannot_be_sealed_is_refused(new: "type[Gcm]") -> None:
+    with pytest.raises(ValueError, match="32 bytes"):
+        new(bytes(16))
+    gcm = new(bytes(32))
+    for contents, clears in (([], b""), ([b"a", b"b"], b"xyz"), (["a"], b"x"), (b"a", b"x"), ([b"a"], "x")):
+        with pytest.raises(TypeError):
+            gcm.seal_all(1, 2, contents, clears)  # type: ignore[arg-type]
+    with pytest.raises(TypeError):
+        gcm.open(1, 2, "sealed", b"")  # type: ignore[arg-type]
+    for epoch, lsn in ((1 << 32, 1), (-1, 1), (1, -1), (1, 1 << 64)):
+        with pytest.raises(OverflowError):
+            gcm.seal_all(epoch, lsn, [b"a"], b"")
+        with pytest.raises(OverflowError):
+            gcm.open(epoch, lsn, bytes(16), b"")
+    with pytest.raises(TypeError):
+        gcm.seal_all(1, 2, [b"a"])  # type: ignore[call-arg]
