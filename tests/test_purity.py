@@ -16,7 +16,7 @@ SOURCE = Path(__file__).parent.parent / "src" / "holdfast"
 
 LIBRARIES = frozenset(
     "__future__ array base64 binascii bisect collections collections.abc dataclasses enum functools "
-    "google_crc32c hashlib heapq hmac ipaddress itertools json librt.strings math msgspec operator re "
+    "google_crc32c hashlib heapq hmac ipaddress itertools json librt.base64 librt.strings math msgspec operator re "
     "struct typing zlib".split()
 )
 MAY_IMPORT = {"core": ("holdfast.core",), "protocol": ("holdfast.core", "holdfast.protocol")}

@@ -6,17 +6,25 @@ import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 from holdfast.runtime.syncs import KernelSyncs
+from tests.process.built_c import built
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="NOT TESTED: only Linux has them")
 
 
-@pytest.fixture
-def syncs() -> Iterator[KernelSyncs]:
-    with closing(KernelSyncs()) as made:
+@pytest.fixture(scope="module")
+def aio(tmp_path_factory: pytest.TempPathFactory) -> ModuleType:
+    return built("holdfast/runtime/_aio.c", tmp_path_factory.mktemp("aio"))
+
+
+@pytest.fixture(params=["ctypes", "C"])
+def syncs(request: pytest.FixtureRequest) -> Iterator[KernelSyncs]:
+    direct = request.getfixturevalue("aio") if request.param == "C" else None
+    with closing(KernelSyncs(direct)) as made:
         yield made
 
 
@@ -48,6 +56,16 @@ def test_what_cannot_be_synced_is_refused_at_once(syncs: KernelSyncs) -> None:
     os.close(writing)
     with pytest.raises(OSError, match="Bad file descriptor"):
         syncs.begin(writing, 1)
+
+
+def test_what_is_no_number_is_refused(aio: ModuleType) -> None:
+    for arguments in ((), (1, 2, 3), (1, 2, 3, "4"), (-1, 2, 3, 4), (1 << 64, 2, 3, 4)):
+        with pytest.raises((TypeError, OverflowError)):
+            aio.begin(*arguments)
+    with pytest.raises(TypeError):
+        aio.ended(1)
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        aio.ended(1, 1 << 20)
 
 
 def test_an_unknown_machine_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

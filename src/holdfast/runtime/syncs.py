@@ -1,7 +1,8 @@
 """fdatasync that nobody waits for: the kernel does it aside, and a descriptor becomes readable when one is done.
 
 This is Linux's own asynchronous I/O (io_submit, IOCB_CMD_FDSYNC), called through ctypes: Python has no name for it. It
-means what fdatasync means, errors included. Why it is worth it: docs/decisions/0025.
+means what fdatasync means, errors included. Why it is worth it: docs/decisions/0025. Where the package was compiled,
+the two calls that every frame makes are in C (_aio.c).
 
     begin(descriptor, token) ──▶ kernel ──▶ .descriptor is readable ──▶ ended() answers (token, errno) of those done
 """
@@ -11,6 +12,7 @@ import ctypes
 import os
 import platform
 import sys
+from types import ModuleType
 from typing import Final
 
 UNDER_WAY_MAX: Final = 64  # syncs at a time: one per shard
@@ -18,6 +20,17 @@ UNDER_WAY_MAX: Final = 64  # syncs at a time: one per shard
 _CALLS: Final = {"x86_64": (206, 207, 209, 208), "aarch64": (0, 1, 2, 4)}
 _FDSYNC: Final = 3
 _TELL: Final = 1  # by an eventfd
+
+
+def _find_direct() -> ModuleType | None:
+    try:
+        from holdfast.runtime import _aio  # noqa: PLC0415 - where it was compiled
+    except ImportError:
+        return None
+    return _aio
+
+
+_DIRECT: Final = _find_direct()
 
 
 class _Request(ctypes.Structure):
@@ -53,7 +66,9 @@ class _Event(ctypes.Structure):
 class KernelSyncs:
     """Raises OSError where the system has no such thing, or has no more of it. Belongs to one thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, direct: ModuleType | None = _DIRECT) -> None:
+        """`direct`: the module that _aio.c becomes, if it was built."""
+        self._direct = direct
         calls = _CALLS.get(platform.machine()) if sys.platform == "linux" else None
         if calls is None:
             raise OSError("asynchronous syncs are known for Linux on x86_64 and aarch64")
@@ -79,12 +94,18 @@ class KernelSyncs:
     def begin(self, descriptor: int, token: int) -> None:
         """Everything written to the file so far; `ended` answers the token when it is durable, or is known not to be.
         The descriptor must stay open until then."""
+        if self._direct is not None:
+            self._direct.begin(self._context.value, descriptor, token, self.descriptor)
+            return
         self._request.token = token
         self._request.descriptor = descriptor
         self._call(self._submit, self._context, 1, self._requests)
 
     def ended(self) -> list[tuple[int, int]]:
         """Tokens and error numbers, 0 for success, of what was done since it was asked last."""
+        if self._direct is not None:
+            found: list[tuple[int, int]] = self._direct.ended(self._context.value, self.descriptor)
+            return found
         with contextlib.suppress(BlockingIOError):
             os.eventfd_read(self.descriptor)
         events = self._events

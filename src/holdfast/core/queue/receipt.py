@@ -19,50 +19,34 @@ from functools import lru_cache
 from hmac import compare_digest
 from typing import Any, Final, Protocol
 
-import msgspec
+from librt.base64 import urlsafe_b64decode, urlsafe_b64encode
+from librt.strings import BytesWriter, read_i32_le, read_i64_le, write_i32_le, write_i64_be, write_i64_le
 
 from holdfast.core.errors import ReceiptHandleIsInvalid
-from holdfast.core.limits import RECEIVE_COUNT_MAX
 from holdfast.core.queue.command import AcceptedAll
-from holdfast.core.types import Epoch, LaneId, Lsn, Receipt, ShardId
+from holdfast.core.types import Epoch, LaneId, Lsn, Receipt, Seq, ShardId
 from holdfast.core.values import Value
 
 _VERSION: Final = 2
 _HANDLE_BYTES: Final = 45
 HANDLE_CHARS: Final = 60
-_NUMBER_MAX: Final = 0xFFFFFFFF  # receives are counted modulo its successor
+_BLOCKS_AT: Final = 1  # in a handle's bytes: what its MAC covers,
+_BLOCKS_BYTES: Final = 32
+_MAC_AT: Final = 33  # and the MAC
+_MAC_BYTES: Final = 12
+_MADE_BYTES: Final = 16  # of which these are the first
+_OWN_AT: Final = 8  # in the blocks: what handles of one lane do not have in common
+_OWN_CHARS: Final = 48
+_U32: Final = 0xFFFFFFFF  # receives are counted modulo its successor
+_SIGN: Final = 0x80000000
 _LOW_BITS: Final = 36  # of an lsn, at the end of a MessageId
 _LOW_MASK: Final = (1 << _LOW_BITS) - 1
-
 _pack: Final = struct.pack
-_to_base64: Final = msgspec.json.Encoder().encode  # bytes become a JSON string of base64: quicker than binascii
-_from_base64: Final = msgspec.json.Decoder(bytes).decode
-
-
-class _Layout:
-    """How so many handles are packed and unpacked together."""
-
-    __slots__ = tuple("big blocks digits handles macs numbers pack_numbers read_firsts read_seconds text".split())
-
-    def __init__(self, count: int) -> None:
-        self.pack_numbers = struct.Struct("<" + "Q" * count).pack
-        self.numbers = struct.Struct("8s" * count).unpack
-        self.blocks = struct.Struct("16s" * count).unpack
-        self.macs = struct.Struct("12s4x" * count).unpack
-        self.text = struct.Struct("48s" * count).unpack  # of handles, behind what a lane's have in common
-        self.big = struct.Struct(">" + "Q" * count).pack
-        self.digits = struct.Struct("4x12s" * count).unpack  # of MessageIds
-        self.handles = struct.Struct("<" + "B16s16s12s" * count).unpack
-        self.read_firsts = struct.Struct("<" + "QQ" * count).unpack
-        self.read_seconds = struct.Struct("<" + "IQI" * count).unpack
-
-
-_LAYOUTS: Final = [_Layout(count) for count in range(RECEIVE_COUNT_MAX + 1)]
 
 
 class ReceiptKey(Protocol):
-    def macs(self, firsts: bytes, seconds: bytes) -> bytes:
-        """16 bytes for each pair of blocks, the nth of either."""
+    def macs(self, rows: bytes, width: int, at: int) -> bytes:
+        """16 bytes for each row of so many bytes: of the two blocks in it that begin at `at`."""
         ...
 
 
@@ -76,65 +60,59 @@ class Names(Value, frozen=True):
 
 
 def encode(receipt: Receipt, key: ReceiptKey) -> str:
-    seconds = _seconds([receipt.epoch], [receipt.lsn], [receipt.number])
-    return (_handle_start(receipt.lane) + _handle_ends(receipt.lane, [receipt.seq], seconds, key=key)[0]).decode()
+    blocks = BytesWriter()
+    _write_blocks(blocks, receipt.lane, receipt, receipt.number)
+    return (_handle_start(receipt.lane) + _handle_ends(blocks.getvalue(), key)[0]).decode()
 
 
 def names(shard: ShardId, lane: LaneId, delivered: Sequence[Any], key: ReceiptKey) -> Names:
-    """Of the messages of one receive, `Delivered`. Numbers are not declared: compiled code would make new objects."""
-    given = list(delivered)
-    headers = [each.header for each in given]
-    epochs, lsns = [header.epoch for header in headers], [header.lsn for header in headers]
-    seqs, numbers = [header.seq for header in headers], [each.number for each in given]
-    id_start, ids = _ids(shard, epochs, lsns)
-    ends = _handle_ends(lane, seqs, _seconds(epochs, lsns, numbers), key=key)
-    return Names(id_start, ids, _handle_start(lane), ends)
+    """Of the messages of one receive, `Delivered`."""
+    blocks, lows = BytesWriter(), BytesWriter()
+    epoch, high, are_alike = 0, -1, True
+    for each in delivered:
+        header = each.header
+        _write_blocks(blocks, lane, header, each.number)
+        lsn: int = header.lsn
+        if high < 0:
+            epoch, high = header.epoch, lsn >> _LOW_BITS
+        are_alike = are_alike and lsn >> _LOW_BITS == high and header.epoch == epoch
+        write_i64_be(lows, lsn & _LOW_MASK)
+    if are_alike:
+        id_start, ids = _id_start(shard, Epoch(epoch), high).encode(), _low_digits(hexlify(lows.getvalue()))
+    else:
+        id_start = b""
+        ids = [message_id(shard, each.header.epoch, each.header.lsn).encode() for each in delivered]
+    return Names(id_start, ids, _handle_start(lane), _handle_ends(blocks.getvalue(), key))
 
 
-def _ids(shard: ShardId, epochs: list[Any], lsns: list[Any]) -> tuple[bytes, Sequence[bytes]]:
-    high: int = lsns[0] >> _LOW_BITS
-    if epochs.count(epochs[0]) != len(epochs) or any(_high(lsn) != high for lsn in lsns):  # they do not begin alike
-        return b"", [message_id(shard, *each).encode() for each in zip(epochs, lsns, strict=True)]
-    lows = [lsn & _LOW_MASK for lsn in lsns] if high else lsns
-    layout = _layout(len(lsns))
-    return _id_start(shard, epochs[0], high).encode(), layout.digits(hexlify(layout.big(*lows)))
+def _write_blocks(blocks: BytesWriter, lane: LaneId, message: Any, number: int) -> None:
+    """`message`: a Header, or a Receipt. Numbers of 32 bits are written as if they had a sign."""
+    write_i64_le(blocks, lane)
+    write_i64_le(blocks, message.seq)
+    write_i32_le(blocks, (message.epoch ^ _SIGN) - _SIGN)
+    write_i64_le(blocks, message.lsn)
+    write_i32_le(blocks, ((number & _U32) ^ _SIGN) - _SIGN)
 
 
-def _high(lsn: int) -> int:
-    return lsn >> _LOW_BITS
-
-
-def _seconds(epochs: list[Any], lsns: list[Any], numbers: list[Any]) -> bytes:
-    """The second blocks of handles. Epoch and number are mostly the same, so that they need not be packed each time."""
-    count = len(lsns)
-    if epochs.count(epochs[0]) != count or numbers.count(numbers[0]) != count:
-        rows = zip(epochs, lsns, numbers, strict=True)
-        return b"".join([_pack("<IQI", epoch, lsn, number & _NUMBER_MAX) for epoch, lsn, number in rows])
-    epoch, number, layout = _pack("<I", epochs[0]), _pack("<I", numbers[0] & _NUMBER_MAX), _layout(count)
-    return epoch + (number + epoch).join(layout.numbers(layout.pack_numbers(*lsns))) + number
-
-
-def _handle_ends(lane: LaneId, seqs: list[Any], seconds: bytes, *, key: ReceiptKey) -> Sequence[bytes]:
+def _handle_ends(blocks: bytes, key: ReceiptKey) -> list[bytes]:
     """What follows version and lane."""
-    own, layout = _pack("<Q", lane), _layout(len(seqs))
-    numbers = layout.numbers(layout.pack_numbers(*seqs))
-    macs = key.macs(own + own.join(numbers), seconds)
-    parts = [b"", b"", b""] * len(seqs)
-    parts[0::3], parts[1::3], parts[2::3] = numbers, layout.blocks(seconds), layout.macs(macs)
-    return layout.text(_text(b"".join(parts)))
+    macs, ends = key.macs(blocks, _BLOCKS_BYTES, 0), BytesWriter()
+    for row in range(len(blocks) // _BLOCKS_BYTES):
+        start, made = row * _BLOCKS_BYTES, row * _MADE_BYTES
+        ends.write(blocks[start + _OWN_AT : start + _BLOCKS_BYTES])
+        ends.write(macs[made : made + _MAC_BYTES])
+    text = urlsafe_b64encode(ends.getvalue())
+    return [text[at : at + _OWN_CHARS] for at in range(0, len(text), _OWN_CHARS)]
+
+
+def _low_digits(digits: bytes) -> list[bytes]:
+    """The last twelve of each sixteen."""
+    return [digits[at : at + 12] for at in range(4, len(digits), 16)]
 
 
 @lru_cache(256)
 def _handle_start(lane: LaneId) -> bytes:
-    return _text(_pack("<BQ", _VERSION, lane))
-
-
-def _text(data: bytes) -> bytes:
-    return _to_base64(data)[1:-1].replace(b"+", b"-").replace(b"/", b"_")
-
-
-def _layout(count: int) -> _Layout:
-    return _LAYOUTS[count] if count <= RECEIVE_COUNT_MAX else _Layout(count)
+    return urlsafe_b64encode(_pack("<BQ", _VERSION, lane))
 
 
 def decode(handle: str, key: ReceiptKey, *, lane: LaneId) -> Receipt:
@@ -154,27 +132,40 @@ def decode_all(handles: Sequence[str], key: ReceiptKey, *, lane: LaneId) -> list
     return given[1] if given is not None and given[0].count(lane) == len(handles) else None
 
 
-def _read(handles: Sequence[str], key: ReceiptKey) -> tuple[tuple[Any, ...], list[Receipt]] | None:
+def _read(handles: Sequence[str], key: ReceiptKey) -> tuple[list[Any], list[Receipt]] | None:
     """Their lanes, and what they say. None: at least one of them is no handle that was made with this key."""
     count, text = len(handles), "".join(handles)
     if any(len(handle) != HANDLE_CHARS for handle in handles) or "+" in text or "/" in text:
         return None
-    try:  # a character that JSON would escape makes the text shorter, or no string
-        data = _from_base64('"' + text.replace("-", "+").replace("_", "/") + '"')
+    try:
+        data = urlsafe_b64decode(text)
     except ValueError:
         return None
-    if len(data) != count * _HANDLE_BYTES:
+    if len(data) != count * _HANDLE_BYTES or not _are_authentic(data, key):  # other characters were passed over
         return None
-    layout = _layout(count)
-    parts: tuple[Any, ...] = layout.handles(data)
-    ones, twos = b"".join(parts[1::4]), b"".join(parts[2::4])
-    made = b"".join(layout.macs(key.macs(ones, twos)))
-    if not compare_digest(made, b"".join(parts[3::4])) or parts[0::4].count(_VERSION) != count:
-        return None
-    lanes_and_seqs: tuple[Any, ...] = layout.read_firsts(ones)
-    others: tuple[Any, ...] = layout.read_seconds(twos)
-    lanes = lanes_and_seqs[0::2]
-    return lanes, list(map(Receipt, lanes, lanes_and_seqs[1::2], others[0::3], others[1::3], others[2::3], handles))
+    lanes: list[Any] = []
+    receipts: list[Receipt] = []
+    at = _BLOCKS_AT
+    for handle in handles:
+        lane, seq, lsn = read_i64_le(data, at), read_i64_le(data, at + 8), read_i64_le(data, at + 20)
+        epoch: int = read_i32_le(data, at + 16)  # has a sign here
+        number: int = read_i32_le(data, at + 28)
+        receipts.append(Receipt(LaneId(lane), Seq(seq), Epoch(epoch & _U32), Lsn(lsn), number & _U32, handle))
+        lanes.append(lane)
+        at += _HANDLE_BYTES
+    return lanes, receipts
+
+
+def _are_authentic(data: bytes, key: ReceiptKey) -> bool:
+    macs = key.macs(data, _HANDLE_BYTES, _BLOCKS_AT)
+    given, made = BytesWriter(), BytesWriter()
+    for row in range(len(data) // _HANDLE_BYTES):
+        at, mac = row * _HANDLE_BYTES, row * _MADE_BYTES
+        if data[at] != _VERSION:
+            return False
+        given.write(data[at + _MAC_AT : at + _HANDLE_BYTES])
+        made.write(macs[mac : mac + _MAC_BYTES])
+    return compare_digest(given.getvalue(), made.getvalue())
 
 
 def message_id(shard: ShardId, epoch: Epoch, lsn: Lsn) -> str:
@@ -186,8 +177,10 @@ def message_ids(shard: ShardId, accepted: AcceptedAll) -> list[str]:
     count, low = accepted.count, accepted.lsn & _LOW_MASK
     if low + count > _LOW_MASK:
         return [message_id(shard, accepted.epoch, Lsn(accepted.lsn + at)) for at in range(count)]
-    start = _id_start(shard, accepted.epoch, accepted.lsn >> _LOW_BITS)
-    digits = _layout(count).big(*range(low, low + count)).hex()
+    start, lows = _id_start(shard, accepted.epoch, accepted.lsn >> _LOW_BITS), BytesWriter()
+    for at in range(low, low + count):
+        write_i64_be(lows, at)
+    digits = lows.getvalue().hex()
     return [start + digits[at : at + 12] for at in range(4, len(digits), 16)]
 
 

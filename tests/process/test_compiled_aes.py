@@ -1,8 +1,10 @@
-"""Records that are sealed by the shorter way (src/holdfast/runtime/_gcm.c) are those that `cryptography` seals."""
+"""What is sealed and authenticated by the shorter way (runtime/_aes.c) is what `cryptography` makes of it."""
 
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 import pytest
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,7 +13,7 @@ from holdfast.core.queue.cipher import seal_each
 from tests.process.built_c import built
 
 if TYPE_CHECKING:
-    from holdfast.runtime._gcm import Gcm
+    from holdfast.runtime._aes import Gcm, Macs
 
 KEYS = st.binary(min_size=32, max_size=32)
 PLACES = st.tuples(st.integers(0, 0xFFFFFFFF), st.integers(0, (1 << 64) - 1))  # epoch and lsn
@@ -20,8 +22,19 @@ CONTENTS = st.lists(LENGTHS.map(lambda length: bytes(range(256)) * (length // 25
 
 
 @pytest.fixture(scope="module")
-def new(tmp_path_factory: pytest.TempPathFactory) -> "type[Gcm]":
-    found: type[Gcm] = built("holdfast/runtime/_gcm.c", tmp_path_factory.mktemp("gcm")).Gcm
+def aes(tmp_path_factory: pytest.TempPathFactory) -> ModuleType:
+    return built("holdfast/runtime/_aes.c", tmp_path_factory.mktemp("aes"))
+
+
+@pytest.fixture(scope="module")
+def new(aes: ModuleType) -> "type[Gcm]":
+    found: type[Gcm] = aes.Gcm
+    return found
+
+
+@pytest.fixture(scope="module")
+def new_macs(aes: ModuleType) -> "type[Macs]":
+    found: type[Macs] = aes.Macs
     return found
 
 
@@ -93,3 +106,32 @@ def test_what_cannot_be_sealed_is_refused(new: "type[Gcm]") -> None:
             gcm.open(epoch, lsn, bytes(16), b"")
     with pytest.raises(TypeError):
         gcm.seal_all(1, 2, [b"a"])  # type: ignore[call-arg]
+
+
+def mac(key: bytes, row: bytes) -> bytes:
+    """CBC-MAC of two blocks: what CBC makes of them without an initial value, the last block of it."""
+    cbc = Cipher(algorithms.AES(key), modes.CBC(bytes(16))).encryptor()
+    return cbc.update(row)[16:]
+
+
+@given(key=KEYS, rows=st.lists(st.binary(min_size=50, max_size=50), max_size=12), at=st.integers(0, 18))
+def test_rows_are_authenticated_as_cryptography_does_it(
+    new_macs: "type[Macs]", key: bytes, rows: list[bytes], at: int
+) -> None:
+    made = b"".join(mac(key, row[at : at + 32]) for row in rows)
+    macs = new_macs(key)
+    assert macs.macs(b"".join(rows), 50, at) == made
+    assert macs.macs(b"".join(rows), 50, at) == made, "nothing is left over from the time before"
+
+
+def test_rows_without_two_blocks_are_refused(new_macs: "type[Macs]") -> None:
+    with pytest.raises(ValueError, match="32 bytes"):
+        new_macs(bytes(16))
+    macs = new_macs(bytes(32))
+    for rows, width, at in ((bytes(32), 32, 1), (bytes(33), 32, 0), (bytes(32), 0, 0), (bytes(32), 31, 0), ("", 32, 0)):
+        with pytest.raises(TypeError):
+            macs.macs(rows, width, at)  # type: ignore[arg-type]
+    with pytest.raises(TypeError):
+        macs.macs(bytes(32), 32, -1)
+    with pytest.raises(TypeError):
+        macs.macs(bytes(32), 32)  # type: ignore[call-arg]

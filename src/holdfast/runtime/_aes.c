@@ -1,8 +1,9 @@
-/* AES-256-GCM of many records in one call, for crypto.py. The cipher is OpenSSL's, from the library that Python's own
- * modules use; only the way to it is shorter: one context for a key, and one call for a batch.
+/* AES-256 for a batch in one call, for crypto.py. The cipher is OpenSSL's, from the library that Python's own modules use;
+ * only the way to it is shorter: one context for a key, and no objects between the steps.
  *
  *     Gcm(key).seal_all(epoch, first, contents, clears) ──▶ length of the rest | clear part | sealed content, tag | …
  *     Gcm(key).open(epoch, lsn, sealed, clear) ──▶ content; None: that is not what was sealed
+ *     Macs(key).macs(rows, width, at) ──▶ 16 bytes for each row: CBC-MAC of the two blocks in it that begin at `at`
  *
  * The nonce of a record is epoch(32) ‖ lsn(64), big-endian. Where the library cannot be had there is no such module, and
  * crypto.py does without it.
@@ -19,6 +20,7 @@
 #define NONCE_BYTES 12
 #define TAG_BYTES 16
 #define LENGTH_BYTES 4
+#define BLOCK 16
 #define GET_TAG 0x10 /* numbers of OpenSSL's EVP_CTRL_AEAD_GET_TAG and EVP_CTRL_AEAD_SET_TAG */
 #define SET_TAG 0x11
 
@@ -30,6 +32,7 @@ static struct {
     Context *(*create)(void);
     void (*destroy)(Context *);
     const void *(*aes_256_gcm)(void);
+    const void *(*aes_256_ecb)(void);
     int (*begin_sealing)(Context *, const void *, void *, const Byte *, const Byte *);
     int (*begin_opening)(Context *, const void *, void *, const Byte *, const Byte *);
     int (*seal)(Context *, Byte *, int *, const Byte *, int);
@@ -44,6 +47,11 @@ typedef struct {
     Context *sealing;
     Context *opening;
 } Gcm;
+
+typedef struct {
+    PyObject_HEAD
+    Context *blocks;
+} Macs;
 
 static void write_number(Byte *at, uint64_t number, int bytes) {
     for (int n = 0; n < bytes; n++) {
@@ -106,18 +114,18 @@ static PyObject *fail(const char *doing) {
     return NULL;
 }
 
-static int is_called_right(Py_ssize_t count, const char *name) {
-    if (count != 4) {
-        PyErr_Format(PyExc_TypeError, "%s() takes four arguments", name);
+static int is_called_right(Py_ssize_t count, Py_ssize_t wanted, const char *name) {
+    if (count != wanted) {
+        PyErr_Format(PyExc_TypeError, "%s() takes %zd arguments", name, wanted);
     }
-    return count == 4;
+    return count == wanted;
 }
 
 /* The interpreter's lock is kept, here and below: a context serves one at a time, and nobody may change the list. */
 static PyObject *seal_all(Gcm *self, PyObject *const *arguments, Py_ssize_t count) {
     uint32_t epoch;
     uint64_t lsn;
-    if (!is_called_right(count, "seal_all") || read_place(arguments[0], arguments[1], &epoch, &lsn) < 0) {
+    if (!is_called_right(count, 4, "seal_all") || read_place(arguments[0], arguments[1], &epoch, &lsn) < 0) {
         return NULL;
     }
     PyObject *contents = arguments[2], *clears = arguments[3];
@@ -143,7 +151,7 @@ static PyObject *seal_all(Gcm *self, PyObject *const *arguments, Py_ssize_t coun
 static PyObject *open_one(Gcm *self, PyObject *const *arguments, Py_ssize_t count) {
     uint32_t epoch;
     uint64_t lsn;
-    if (!is_called_right(count, "open") || read_place(arguments[0], arguments[1], &epoch, &lsn) < 0) {
+    if (!is_called_right(count, 4, "open") || read_place(arguments[0], arguments[1], &epoch, &lsn) < 0) {
         return NULL;
     }
     PyObject *sealed = arguments[2], *clear = arguments[3];
@@ -179,13 +187,47 @@ static PyObject *open_one(Gcm *self, PyObject *const *arguments, Py_ssize_t coun
     return content;
 }
 
-static void destroy(Gcm *self) {
-    library.destroy(self->sealing); /* wipes the key; NULL does no harm */
-    library.destroy(self->opening);
-    Py_TYPE(self)->tp_free((PyObject *)self);
+static PyObject *macs(Macs *self, PyObject *const *arguments, Py_ssize_t count) {
+    if (!is_called_right(count, 3, "macs")) {
+        return NULL;
+    }
+    PyObject *rows = arguments[0];
+    Py_ssize_t width = PyLong_AsSsize_t(arguments[1]);
+    Py_ssize_t at = PyErr_Occurred() ? 0 : PyLong_AsSsize_t(arguments[2]);
+    if (PyErr_Occurred()) {
+        return NULL;
+    }
+    int is_right = PyBytes_Check(rows) && at >= 0 && width > 0 && at <= width - 2 * BLOCK;
+    if (!is_right || PyBytes_GET_SIZE(rows) % width != 0 || PyBytes_GET_SIZE(rows) > INT_MAX / 2) {
+        PyErr_SetString(PyExc_TypeError, "macs() takes rows of one width, with two blocks in each");
+        return NULL;
+    }
+    Py_ssize_t all = PyBytes_GET_SIZE(rows) / width;
+    PyObject *made = PyBytes_FromStringAndSize(NULL, all * BLOCK);
+    if (made == NULL) {
+        return NULL;
+    }
+    const Byte *row = (const Byte *)PyBytes_AS_STRING(rows) + at;
+    Byte *to = (Byte *)PyBytes_AS_STRING(made);
+    int size = (int)(all * BLOCK), written = 0;
+    for (Py_ssize_t n = 0; n < all; n++) {
+        memcpy(to + n * BLOCK, row + n * width, BLOCK);
+    }
+    int is_done = library.seal(self->blocks, to, &written, to, size) == 1;
+    for (Py_ssize_t n = 0; n < all; n++) {
+        for (Py_ssize_t byte = 0; byte < BLOCK; byte++) {
+            to[n * BLOCK + byte] ^= row[n * width + BLOCK + byte];
+        }
+    }
+    if (!is_done || library.seal(self->blocks, to, &written, to, size) != 1) {
+        Py_DECREF(made);
+        return fail("it authenticated");
+    }
+    return made;
 }
 
-static PyObject *create(PyTypeObject *type, PyObject *arguments, PyObject *Py_UNUSED(names)) {
+/* NULL: these are no 32 bytes. */
+static const Byte *key_of(PyObject *arguments) {
     const Byte *key;
     Py_ssize_t length;
     if (!PyArg_ParseTuple(arguments, "y#", &key, &length)) {
@@ -195,7 +237,12 @@ static PyObject *create(PyTypeObject *type, PyObject *arguments, PyObject *Py_UN
         PyErr_SetString(PyExc_ValueError, "a key has 32 bytes");
         return NULL;
     }
-    Gcm *self = (Gcm *)type->tp_alloc(type, 0);
+    return key;
+}
+
+static PyObject *create_gcm(PyTypeObject *type, PyObject *arguments, PyObject *Py_UNUSED(names)) {
+    const Byte *key = key_of(arguments);
+    Gcm *self = key == NULL ? NULL : (Gcm *)type->tp_alloc(type, 0);
     if (self == NULL) {
         return NULL;
     }
@@ -210,20 +257,52 @@ static PyObject *create(PyTypeObject *type, PyObject *arguments, PyObject *Py_UN
     return (PyObject *)self;
 }
 
-static PyMethodDef METHODS[] = {
-    {"seal_all", (PyCFunction)(void (*)(void))seal_all, METH_FASTCALL, NULL},
-    {"open", (PyCFunction)(void (*)(void))open_one, METH_FASTCALL, NULL},
-    {NULL, NULL, 0, NULL},
-};
+static PyObject *create_macs(PyTypeObject *type, PyObject *arguments, PyObject *Py_UNUSED(names)) {
+    const Byte *key = key_of(arguments);
+    Macs *self = key == NULL ? NULL : (Macs *)type->tp_alloc(type, 0);
+    if (self == NULL) {
+        return NULL;
+    }
+    self->blocks = library.create();
+    if (self->blocks == NULL || library.begin_sealing(self->blocks, library.aes_256_ecb(), NULL, key, NULL) != 1) {
+        Py_DECREF(self);
+        return fail("it took the key");
+    }
+    return (PyObject *)self;
+}
+
+static void destroy_gcm(Gcm *self) {
+    library.destroy(self->sealing); /* wipes the key; NULL does no harm */
+    library.destroy(self->opening);
+    Py_TYPE(self)->tp_free((PyObject *)self);
+}
+
+static void destroy_macs(Macs *self) {
+    library.destroy(self->blocks);
+    Py_TYPE(self)->tp_free((PyObject *)self);
+}
+
+#define METHOD(name, function) {name, (PyCFunction)(void (*)(void))(function), METH_FASTCALL, NULL}
+
+static PyMethodDef GCM_METHODS[] = {METHOD("seal_all", seal_all), METHOD("open", open_one), {NULL, NULL, 0, NULL}};
+static PyMethodDef MACS_METHODS[] = {METHOD("macs", macs), {NULL, NULL, 0, NULL}};
 static PyTypeObject GCM = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "holdfast.runtime._gcm.Gcm",
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "holdfast.runtime._aes.Gcm",
     .tp_basicsize = sizeof(Gcm),
     .tp_flags = Py_TPFLAGS_DEFAULT,
-    .tp_methods = METHODS,
-    .tp_new = create,
-    .tp_dealloc = (destructor)destroy,
+    .tp_methods = GCM_METHODS,
+    .tp_new = create_gcm,
+    .tp_dealloc = (destructor)destroy_gcm,
 };
-static struct PyModuleDef MODULE = {PyModuleDef_HEAD_INIT, "_gcm", NULL, 0, NULL, NULL, NULL, NULL, NULL};
+static PyTypeObject MACS = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "holdfast.runtime._aes.Macs",
+    .tp_basicsize = sizeof(Macs),
+    .tp_flags = Py_TPFLAGS_DEFAULT,
+    .tp_methods = MACS_METHODS,
+    .tp_new = create_macs,
+    .tp_dealloc = (destructor)destroy_macs,
+};
+static struct PyModuleDef MODULE = {PyModuleDef_HEAD_INIT, "_aes", NULL, 0, NULL, NULL, NULL, NULL, NULL};
 
 static int find_library(void) {
     static const char *const NAMES[] = {"libcrypto.so.3", "libcrypto.so.1.1"};
@@ -231,11 +310,17 @@ static int find_library(void) {
         const char *name;
         void *place;
     } wanted[] = {
-        {"EVP_CIPHER_CTX_new", &library.create},         {"EVP_CIPHER_CTX_free", &library.destroy},
-        {"EVP_aes_256_gcm", &library.aes_256_gcm},       {"EVP_EncryptInit_ex", &library.begin_sealing},
-        {"EVP_DecryptInit_ex", &library.begin_opening},  {"EVP_EncryptUpdate", &library.seal},
-        {"EVP_DecryptUpdate", &library.open},            {"EVP_EncryptFinal_ex", &library.end_sealing},
-        {"EVP_DecryptFinal_ex", &library.end_opening},   {"EVP_CIPHER_CTX_ctrl", &library.control},
+        {"EVP_CIPHER_CTX_new", &library.create},
+        {"EVP_CIPHER_CTX_free", &library.destroy},
+        {"EVP_CIPHER_CTX_ctrl", &library.control},
+        {"EVP_aes_256_gcm", &library.aes_256_gcm},
+        {"EVP_aes_256_ecb", &library.aes_256_ecb},
+        {"EVP_EncryptInit_ex", &library.begin_sealing},
+        {"EVP_EncryptUpdate", &library.seal},
+        {"EVP_EncryptFinal_ex", &library.end_sealing},
+        {"EVP_DecryptInit_ex", &library.begin_opening},
+        {"EVP_DecryptUpdate", &library.open},
+        {"EVP_DecryptFinal_ex", &library.end_opening},
     };
     void *found = NULL;
     for (size_t n = 0; found == NULL && n < sizeof NAMES / sizeof *NAMES; n++) {
@@ -251,13 +336,14 @@ static int find_library(void) {
     return found == NULL ? -1 : 0;
 }
 
-PyMODINIT_FUNC PyInit__gcm(void) {
+PyMODINIT_FUNC PyInit__aes(void) {
     if (find_library() < 0) {
         PyErr_SetString(PyExc_ImportError, "needs OpenSSL's libcrypto, of version 1.1 or later");
         return NULL;
     }
-    PyObject *module = PyType_Ready(&GCM) < 0 ? NULL : PyModule_Create(&MODULE);
-    if (module != NULL && PyModule_AddObjectRef(module, "Gcm", (PyObject *)&GCM) < 0) {
+    PyObject *module = PyType_Ready(&GCM) < 0 || PyType_Ready(&MACS) < 0 ? NULL : PyModule_Create(&MODULE);
+    if (module != NULL && (PyModule_AddObjectRef(module, "Gcm", (PyObject *)&GCM) < 0 ||
+                           PyModule_AddObjectRef(module, "Macs", (PyObject *)&MACS) < 0)) {
         Py_CLEAR(module);
     }
     return module;
