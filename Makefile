@@ -16,7 +16,7 @@ export PYTHONDONTWRITEBYTECODE :=
 # Where `make compile` puts the package with its hot modules compiled; empty when that is not newer than the source.
 COMPILED := $(CURDIR)/build/compiled
 FAST = $$(test -e $(COMPILED)/.ready \
-	&& test -z "$$(find src '(' -name '*.py' -o -name '*.c' ')' -newer $(COMPILED)/.ready -print -quit)" \
+	&& test -z "$$(find src '(' -name '*.py' -o -name '*.[ch]' ')' -newer $(COMPILED)/.ready -print -quit)" \
 	&& echo $(COMPILED))
 
 # Where the simulator is compiled, if `make compile-sim` was there since the source changed; else here.

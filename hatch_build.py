@@ -26,7 +26,7 @@ COMPILED = {
     "receive redrive replicated send shard upkeep wheel window",
     "core/log": "archive index journal primary room segment several",
     "core/replication": "replica_log",
-    "core/admission": "access authorization canonical signature turns wildcard",
+    "core/admission": "access authorization canonical hashes signature turns wildcard",
     "protocol": "batches content decoding digests json messages names receives",
     "frontend": "admit bounds caller changes companions connection dialect exchange forward glance head keyring locate "
     "peeks reach refusals rights server service trail",

@@ -22,6 +22,10 @@ def built(source: str, folder: Path) -> ModuleType:
     target = folder / Path(source).parent
     target.mkdir(parents=True)
     shutil.copy(ROOT / "src" / source, target)
+    for header in (ROOT / "src").rglob("*.h"):
+        place = folder / header.relative_to(ROOT / "src")
+        place.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(header, place)
     (folder / "probe.py").write_text("")
     (folder / "setup.py").write_text(hatch_build.SETUP)
     command = [sys.executable, "setup.py", str(hatch_build.SLOTS), "probe.py"]

@@ -11,10 +11,11 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
-#include <dlfcn.h>
 #include <limits.h>
 #include <stdint.h>
 #include <string.h>
+
+#include "openssl.h"
 
 #define KEY_BYTES 32
 #define NONCE_BYTES 12
@@ -304,40 +305,22 @@ static PyTypeObject MACS = {
 };
 static struct PyModuleDef MODULE = {PyModuleDef_HEAD_INIT, "_aes", NULL, 0, NULL, NULL, NULL, NULL, NULL};
 
-static int find_library(void) {
-    static const char *const NAMES[] = {"libcrypto.so.3", "libcrypto.so.1.1"};
-    const struct {
-        const char *name;
-        void *place;
-    } wanted[] = {
-        {"EVP_CIPHER_CTX_new", &library.create},
-        {"EVP_CIPHER_CTX_free", &library.destroy},
-        {"EVP_CIPHER_CTX_ctrl", &library.control},
-        {"EVP_aes_256_gcm", &library.aes_256_gcm},
-        {"EVP_aes_256_ecb", &library.aes_256_ecb},
-        {"EVP_EncryptInit_ex", &library.begin_sealing},
-        {"EVP_EncryptUpdate", &library.seal},
-        {"EVP_EncryptFinal_ex", &library.end_sealing},
-        {"EVP_DecryptInit_ex", &library.begin_opening},
-        {"EVP_DecryptUpdate", &library.open},
-        {"EVP_DecryptFinal_ex", &library.end_opening},
-    };
-    void *found = NULL;
-    for (size_t n = 0; found == NULL && n < sizeof NAMES / sizeof *NAMES; n++) {
-        found = dlopen(NAMES[n], RTLD_NOW | RTLD_LOCAL);
-    }
-    for (size_t n = 0; found != NULL && n < sizeof wanted / sizeof *wanted; n++) {
-        void *function = dlsym(found, wanted[n].name);
-        if (function == NULL) {
-            return -1;
-        }
-        memcpy(wanted[n].place, &function, sizeof function);
-    }
-    return found == NULL ? -1 : 0;
-}
+static const Wanted WANTED[] = {
+    {"EVP_CIPHER_CTX_new", &library.create},
+    {"EVP_CIPHER_CTX_free", &library.destroy},
+    {"EVP_CIPHER_CTX_ctrl", &library.control},
+    {"EVP_aes_256_gcm", &library.aes_256_gcm},
+    {"EVP_aes_256_ecb", &library.aes_256_ecb},
+    {"EVP_EncryptInit_ex", &library.begin_sealing},
+    {"EVP_EncryptUpdate", &library.seal},
+    {"EVP_EncryptFinal_ex", &library.end_sealing},
+    {"EVP_DecryptInit_ex", &library.begin_opening},
+    {"EVP_DecryptUpdate", &library.open},
+    {"EVP_DecryptFinal_ex", &library.end_opening},
+};
 
 PyMODINIT_FUNC PyInit__aes(void) {
-    if (find_library() < 0) {
+    if (find_openssl(WANTED, sizeof WANTED / sizeof *WANTED) < 0) {
         PyErr_SetString(PyExc_ImportError, "needs OpenSSL's libcrypto, of version 1.1 or later");
         return NULL;
     }

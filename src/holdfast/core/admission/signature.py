@@ -19,9 +19,8 @@ third begin with what clients repeat within a second, which is hashed once.
 """
 
 from collections.abc import Callable
-from hashlib import sha256
 from hmac import compare_digest, digest
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 from holdfast.core.admission.authorization import (
     ALGORITHM,
@@ -45,11 +44,11 @@ from holdfast.core.admission.canonical import (
     parameters,
 )
 from holdfast.core.admission.denials import InvalidClientTokenId, SignatureDoesNotMatch
+from holdfast.core.admission.hashes import EMPTY, Begun, begun
 from holdfast.core.limits import AUTHORIZATION_BYTES_MAX, AUTHORIZATIONS_MAX, SIGNED_HEADS_MAX, SIGNING_KEYS_MAX
 from holdfast.core.values import Fact, Value
 
 _SIGNATURE_CHARS: Final = 64
-_begun: Final = sha256().copy  # quicker than to find the algorithm for each request
 # Headers that clients send and nobody has to sign.
 _HARMLESS: Final = frozenset(
     b"accept accept-encoding amz-sdk-invocation-id amz-sdk-request authorization connection content-length "
@@ -59,7 +58,6 @@ _HARMLESS: Final = frozenset(
 Key = TypeVar("Key")
 Held = TypeVar("Held")
 SecretOf = Callable[[str], str | None]  # of an access key id; None when there is none or it is disabled
-Hash = Any  # one of hashlib's, which has no name for them
 _Mark = tuple[bytes | str | None, ...]  # the secret, and all that is signed but the body
 
 
@@ -88,20 +86,15 @@ class SigningKey:
 
     def __init__(self, key: bytes) -> None:
         padded = key.ljust(64, b"\0")
-        self._inner: Hash = sha256(bytes(each ^ 0x36 for each in padded))
-        self._outer: Hash = sha256(bytes(each ^ 0x5C for each in padded))
+        self._inner = bytes(each ^ 0x36 for each in padded)
+        self._outer = begun(bytes(each ^ 0x5C for each in padded))
 
-    def begin(self, start: bytes) -> Hash:
+    def begin(self, start: bytes) -> Begun:
         """What `end` needs for all texts that start like this."""
-        inner = self._inner.copy()
-        inner.update(start)
-        return inner
+        return begun(self._inner + start)
 
-    def end(self, begun: Hash, rest: bytes) -> bytes:
-        inner, outer = begun.copy(), self._outer.copy()
-        inner.update(rest)
-        outer.update(inner.digest())
-        return _hex(outer)
+    def end(self, start: Begun, rest: bytes) -> bytes:
+        return self._outer.hex_of(start.sum_of(rest))
 
 
 class _Head:
@@ -113,13 +106,10 @@ class _Head:
         """Both texts up to the hash that they end with."""
         self._key = key
         self._to_sign = key.begin(to_sign)
-        self._request: Hash = _begun()
-        self._request.update(canonical)
+        self._request = begun(canonical)
 
     def signature(self, body_hash: bytes) -> bytes:
-        request = self._request.copy()
-        request.update(body_hash)
-        return self._key.end(self._to_sign, _hex(request))
+        return self._key.end(self._to_sign, self._request.hex_of(body_hash))
 
 
 class _Routine:
@@ -245,7 +235,7 @@ class Verifier:
 
     def _is_signature(self, request: Signed, routine: _Routine, *, date: bytes, signature: bytes) -> bool:
         headers, claim = request.headers, routine.claim
-        body_hash = _hash(request.body)
+        body_hash = EMPTY.hex_of(request.body)
         declared = headers.get(b"x-amz-content-sha256")
         if declared is not None and declared != body_hash:
             raise SignatureDoesNotMatch(
@@ -286,18 +276,6 @@ def _is_query_signed(
         if head is not None and compare_digest(head.signature(body_hash), signature):
             return True
     return False
-
-
-def _hash(data: bytes) -> bytes:
-    hashed = _begun()
-    hashed.update(data)
-    return _hex(hashed)
-
-
-def _hex(hashed: Hash) -> bytes:
-    """Of what was hashed."""
-    digits: str = hashed.hexdigest()
-    return digits.encode()
 
 
 def _escape(data: bytes) -> bytes:
