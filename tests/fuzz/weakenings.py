@@ -38,14 +38,14 @@ WEAKENINGS: dict[str, Weakening] = {
     "the hash of the body is the one that the client declares": Weakening(
         [
             (
-                "body_hash = _hash(request.body)",
-                'body_hash = headers.get(b"x-amz-content-sha256") or _hash(request.body)',
+                "body_hash = EMPTY.hex_of(request.body)",
+                'body_hash = headers.get(b"x-amz-content-sha256") or EMPTY.hex_of(request.body)',
             ),
             ("if declared is not None and declared != body_hash:", "if False:"),
         ]
     ),
     "white space at the end of the body does not count": Weakening(
-        [("_hash(request.body)", "_hash(request.body.rstrip())")]
+        [("EMPTY.hex_of(request.body)", "EMPTY.hex_of(request.body.rstrip())")]
     ),
     "headers of Amazon need not be signed": Weakening([("if name not in routine.known:", "if False:")]),
     "the date is not checked": Weakening(instead={"check_skew": _nothing}),
