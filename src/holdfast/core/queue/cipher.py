@@ -12,8 +12,7 @@ class Cipher(Protocol):
 
     def seal_all(self, epoch: int, first: int, contents: list[bytes], clears: bytes) -> bytes:
         """Of records that follow each other, with clear parts of one length. Answers them as they stand in the log:
-        length of the rest | clear part | sealed content. The clear part is part of
-        the seal."""
+        length of the rest | clear part | sealed content. What is clear is authenticated with it."""
         ...
 
     def open(self, epoch: int, lsn: int, sealed: bytes, clear: bytes) -> bytes:
