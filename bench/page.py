@@ -24,7 +24,7 @@ svg text { font-size: 12.5px; fill: var(--ink); }
 .scroll { overflow-x: auto; } table { border-collapse: collapse; font-size: .88rem; }
 th, td { text-align: left; padding: .25rem .8rem .25rem 0; border-bottom: 1px solid var(--line); white-space: nowrap; }
 td.goal, td.must { color: var(--good); } td.missed { color: var(--bad); }
-.key span { padding: .1rem .6rem; margin-right: .6rem; border-radius: 3px; color: #fff; }
+.key span { display: inline-block; padding: .1rem .6rem; margin: 0 .6rem .3rem 0; border-radius: 3px; color: #fff; }
 """
 
 _KEY = """<p class="key"><span style="background:var(--ours)">Holdfast: on disk before the reply</span>
