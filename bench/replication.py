@@ -12,7 +12,7 @@ from holdfast.core.coordination.asking import Fetch, Fetched, Outcome, Settled
 from holdfast.core.coordination.cluster import HostId, Life, Member, ShardRecord, ShardState, encode, shard_key
 from holdfast.core.coordination.store import Record
 from holdfast.core.queue import command as c
-from holdfast.core.queue.cipher import seal_each
+from holdfast.core.queue.cipher import Places, open_each, seal_each
 from holdfast.core.queue.shard import Shard
 from holdfast.core.replication.replica import Replica
 from holdfast.core.replication.replica_log import ReplicaLog
@@ -39,6 +39,9 @@ class _Clear:
 
     def open(self, _epoch: int, _lsn: int, sealed: bytes, _clear: bytes) -> bytes:
         return sealed
+
+    def open_all(self, epoch: int, places: Places, data: bytes, base: int, width: int) -> list[bytes]:
+        return open_each(self, epoch, places, data=data, base=base, width=width)
 
 
 def _cost_of_asking() -> int:

@@ -26,7 +26,7 @@ from holdfast.core.log.files import (
 from holdfast.core.log.journal import Journal
 from holdfast.core.log.recovery import Recovered, recover
 from holdfast.core.log.segment_files import prepare_segment
-from holdfast.core.queue.cipher import seal_each
+from holdfast.core.queue.cipher import Places, open_each, seal_each
 from holdfast.core.queue.codec import encode
 from holdfast.core.queue.headers import header_of
 from holdfast.core.queue.record import NO_DIGEST, Arrived, Deleted, Moved, Record, Sent
@@ -200,6 +200,9 @@ class Plain:
         if sealed[-16:] != self._tag(epoch, lsn, sealed[:-16], clear):
             raise ValueError("this is not what was sealed")
         return sealed[:-16]
+
+    def open_all(self, epoch: int, places: Places, data: bytes, base: int, width: int) -> list[bytes]:
+        return open_each(self, epoch, places, data=data, base=base, width=width)
 
 
 class Book:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.core.limits import RECEIVE_COUNT_MAX
-from holdfast.core.log.index import SegmentIndex
+from holdfast.core.log.index import RUN_COUNT_MAX, SegmentIndex
 from holdfast.core.log.index_file import (
     DIGEST_BYTES,
     HEAD_BYTES,
@@ -18,6 +18,7 @@ from holdfast.core.log.index_file import (
     decode_index_head,
     encode_index,
 )
+from holdfast.core.queue.cipher import Places
 from holdfast.core.queue.command import Need
 from holdfast.core.queue.headers import header_of
 from holdfast.core.types import Epoch, Header, Instant, LaneId, Lsn, Seq, ShardId
@@ -82,9 +83,28 @@ def test_those_that_stand_together_are_found_together(positions: list[int], aske
             if has_gap or len(wanted) > RECEIVE_COUNT_MAX:
                 assert found is None
             else:
-                assert found == (tuple(at * 1000 for at in wanted), tuple(wanted))
+                assert found == places(wanted)
         assert each.find_run(LANE, [positions[-1], positions[-1] + 1]) is None
         assert each.find_run(LaneId(99), [1]) is None
+
+
+def places(positions: list[int]) -> Places:
+    """As `filled` has them."""
+    return tuple(positions), tuple(at * 1000 for at in positions), tuple(positions)
+
+
+def test_who_reads_in_order_finds_those_that_follow() -> None:
+    positions = list(range(1, 200))
+    for each in both(filled([(at, at, 0) for at in positions])):
+        assert each.find_run(LANE, [1, 2, 3], 10_000) == places(positions[:10]), "as many as fit"
+        assert each.find_run(OTHER, [1]) == ((1,), (1001,), (1,)), "each lane has an order of its own"
+        assert each.find_run(LANE, [11], 10**9) == places(positions[10 : 10 + RUN_COUNT_MAX])
+        assert each.find_run(LANE, [40, 41], 10**9) == places([40, 41]), "not behind the last"
+        assert each.find_run(LANE, [42, 43], 1) == places([42, 43]), "what is asked for is found, however long"
+        assert each.find_run(LANE, [44, 45], 0) == places([44, 45])
+        assert each.find_run(LANE, [46, 48], 10**9) is None
+        assert each.find_run(LANE, [198], 10**9) == places([198])
+        assert each.find_run(LANE, [199], 10**9) == places([199]), "there are no more"
 
 
 def test_a_send_is_entered_as_its_header_would_be() -> None:

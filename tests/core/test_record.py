@@ -1,5 +1,7 @@
 """Records and their bytes: what is written is read again, and nothing else is."""
 
+import itertools
+
 import msgspec
 import pytest
 from hypothesis import given
@@ -146,12 +148,36 @@ def test_a_message_is_read_with_and_without_its_content(message: Sent | Arrived 
 def test_what_a_receive_needs_of_a_message_is_what_the_whole_has(message: Sent | Arrived | Moved) -> None:
     data = body_of(message)
     is_plain = isinstance(message, Sent) and not message.request
-    opened = (message.content, message.wall)
-    assert open_sent(data, [(0, len(data), LSN)], EPOCH, cipher=CIPHER) == ([opened] if is_plain else None)
-    places = [(2, len(data), LSN), (5 + len(data), len(data), LSN)]
-    several = open_sent(b"??" + data + b"???" + data, places, EPOCH, cipher=CIPHER)
-    assert several == ([opened, opened] if is_plain else None)
-    assert open_sent(b"", [(0, 0, LSN)], EPOCH, cipher=CIPHER) is None
+    length, opened = len(data), ([message.content], [message.wall])
+    assert open_sent(data, 0, ((LSN,), (0,), (length,)), EPOCH, cipher=CIPHER) == (opened if is_plain else ([], []))
+    places = (LSN, LSN), (102, 105 + length), (length, length)
+    several = open_sent(b"??" + data + b"???" + data, 100, places, EPOCH, cipher=CIPHER)
+    assert several == ((opened[0] * 2, opened[1] * 2) if is_plain else ([], []))
+    assert open_sent(b"", 0, ((LSN,), (0,), (0,)), EPOCH, cipher=CIPHER) == ([], [])
+
+
+@given(st.lists(messages, min_size=1, max_size=12), st.data())
+def test_messages_are_opened_up_to_the_first_that_is_damaged_or_no_sent_one(
+    several: list[Sent | Arrived | Moved], data: st.DataObject
+) -> None:
+    records = [encode(each, EPOCH, Lsn(LSN + number), cipher=CIPHER)[4:] for number, each in enumerate(several)]
+    ends = list(itertools.accumulate(map(len, records)))
+    places = (
+        tuple(LSN + number for number in range(len(records))),
+        tuple(end - len(record) for end, record in zip(ends, records, strict=True)),
+        tuple(map(len, records)),
+    )
+    content = bytearray(b"".join(records))
+    damaged = data.draw(st.integers(0, len(content) - 1) | st.none())
+    if damaged is not None:
+        content[damaged] ^= data.draw(st.integers(1, 255))
+    expected = []
+    for message, end in zip(several, ends, strict=True):
+        if not isinstance(message, Sent) or message.request or (damaged is not None and damaged < end):
+            break
+        expected.append(message)
+    contents, walls = open_sent(bytes(content), 0, places, EPOCH, cipher=CIPHER)
+    assert (contents, walls) == ([each.content for each in expected], [each.wall for each in expected])
 
 
 @given(messages, st.data())

@@ -1,7 +1,8 @@
 """What is sealed and authenticated by the shorter way (runtime/_aes.c) is what `cryptography` makes of it."""
 
+import itertools
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
@@ -10,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.core.queue.cipher import seal_each
+from holdfast.runtime.crypto import SegmentCipher
 from tests.process.built_c import built
 
 if TYPE_CHECKING:
@@ -83,6 +85,72 @@ def test_a_record_that_was_changed_anywhere_does_not_open(
     assert new(b"k" * 32).open(1, 2, sealed, clear) is None
     assert gcm.open(1, 2, sealed[:-1], clear) is None
     assert gcm.open(1, 2, sealed, clear) == content, "a record that did not open leaves nothing behind"
+
+
+@given(place=PLACES, contents=CONTENTS, width=st.sampled_from([0, 1, 29]), data=st.data())
+def test_records_open_together_up_to_the_first_that_was_changed(
+    new: "type[Gcm]", place: tuple[int, int], contents: list[bytes], width: int, data: st.DataObject
+) -> None:
+    key, epoch, first = b"k" * 32, place[0], place[1] % (1 << 63)
+    records = sealed_by_cryptography(key, epoch, first, contents, bytes(width * len(contents)))
+    lengths = tuple(width + len(content) + 16 for content in contents)
+    ends = [7 + end for end in itertools.accumulate(4 + length for length in lengths)]  # 7: where the file begins
+    offsets = tuple(end - length for end, length in zip(ends, lengths, strict=True))
+    lsns = tuple(range(first, first + len(contents)))
+    gcm = new(key)
+    assert gcm.open_all(epoch, lsns, offsets, lengths, records, 7, width) == contents
+    at = data.draw(st.integers(0, len(contents) - 1))
+    changed = bytearray(records)
+    changed[data.draw(st.integers(offsets[at] - 7, ends[at] - 8))] ^= 0x40
+    opened = gcm.open_all(epoch, lsns, offsets, lengths, bytes(changed), 7, width)
+    assert opened == contents[:at]
+    twin = SegmentCipher(key)
+    twin._gcm, twin._cipher = None, AESGCM(key)
+    assert twin.open_all(epoch, (lsns, offsets, lengths), bytes(changed), 7, width) == opened
+    assert twin.open_all(epoch, (lsns, offsets, lengths), records, 7, width) == contents
+
+
+PLACE: Final = ((2,), (10,), (20,))
+
+
+@pytest.mark.parametrize(
+    "places",
+    [
+        ((2,), (9,), (20,)),
+        ((2,), (11,), (20,)),
+        ((2,), (10,), (21,)),
+        ((2,), (10,), (3,)),
+        ((2,), (10,), (-1,)),
+        ((2,), (0,), (1 << 62,)),
+        ((2,), (1 << 62,), (20,)),
+        ((), (), ()),
+    ],
+)
+def test_a_record_that_is_not_within_the_bytes_does_not_open(
+    new: "type[Gcm]", places: tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
+) -> None:
+    record = sealed_by_cryptography(bytes(32), 1, 2, [b""], b"1234")[4:]
+    assert new(bytes(32)).open_all(1, *PLACE, record, 10, 4) == [b""]
+    assert new(bytes(32)).open_all(1, *places, record, 10, 4) == []
+    twin = SegmentCipher(bytes(32))
+    twin._gcm, twin._cipher = None, AESGCM(bytes(32))
+    assert twin.open_all(1, places, record, 10, 4) == []
+
+
+def test_what_are_no_places_is_refused(new: "type[Gcm]") -> None:
+    gcm = new(bytes(32))
+    for columns in (([2], (10,), (20,)), ((2, 3), (10,), (20,)), ((2,), (10,), ())):
+        with pytest.raises(TypeError):
+            gcm.open_all(1, *columns, bytes(20), 10, 4)  # type: ignore[call-arg]
+    with pytest.raises(TypeError):
+        gcm.open_all(1, *PLACE, "x", 10, 4)  # type: ignore[arg-type]
+    with pytest.raises(TypeError):
+        gcm.open_all(1, *PLACE, bytes(20), 10, -1)
+    with pytest.raises(TypeError):
+        gcm.open_all(1, ("a",), (10,), (20,), bytes(20), 10, 4)  # type: ignore[arg-type]
+    for epoch, lsn, base in ((1 << 32, 2, 10), (-1, 2, 10), (1, -1, 10), (1, 1 << 64, 10), (1, 2, -1)):
+        with pytest.raises(OverflowError):
+            gcm.open_all(epoch, (lsn,), (10,), (20,), bytes(20), base, 4)
 
 
 @pytest.mark.parametrize("short", [b"", b"x", bytes(15)])

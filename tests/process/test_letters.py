@@ -3,15 +3,22 @@
 import random
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
+from threading import Event
 
 import pytest
 
+from holdfast.backend import letters
 from holdfast.backend.disk import Disk, make_folders
 from holdfast.backend.letters import Reader
 from holdfast.core.limits import SEGMENT_BYTES
+from holdfast.core.log.archive import Location
+from holdfast.core.log.files import Work
+from holdfast.core.log.index import RUN_COUNT_MAX, SegmentIndex
 from holdfast.core.log.journal import Journal
-from holdfast.core.log.segment_files import prepare_segment
+from holdfast.core.log.segment import SECTOR
+from holdfast.core.log.segment_files import Segment, load_index, prepare_segment
 from holdfast.core.queue.plain import SentAll
 from holdfast.core.queue.record import NO_DIGEST, Sent
 from holdfast.core.types import Epoch, Group, Instant, LaneId, Lsn, Seq, ShardId, WallMs
@@ -23,25 +30,30 @@ SENDS = 300
 
 
 class Log:
-    """Messages of two lanes in one segment: batches, single ones, and some with more than a body."""
+    """Messages of two lanes: batches, single ones, and some with more than a body."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, *, segment_bytes: int = SEGMENT_BYTES) -> None:
         make_folders(root)
         self.root = root
         self.master = MasterKey(bytes(32))
-        self.journal = Journal(ShardId(1), Epoch(3))
+        self.journal = Journal(ShardId(1), Epoch(3), segment_bytes=segment_bytes, reserve_bytes=SECTOR)
+        self._segment_bytes = segment_bytes
         self.disk = Disk(root)
         self.letters: dict[tuple[LaneId, Lsn], Letter] = {}
         self._chance = random.Random("letters")
+        self._fill()
+
+    def _prepare(self) -> None:
         number = self.journal.start_spare()
         cipher, key = self.master.new_cipher()
-        assert self.disk.run(prepare_segment(number, key=key, size=SEGMENT_BYTES))
+        assert self.disk.run(prepare_segment(number, key=key, size=self._segment_bytes))
         self.journal.end_spare(cipher)
-        self._fill()
 
     def _fill(self) -> None:
         seqs = dict.fromkeys(LANES, 0)
         for turn in range(SENDS):
+            if self.journal.wants_spare():
+                self._prepare()
             self.journal.begin(Instant(turn + 1), WallMs(1000 + turn))
             lane = self._chance.choice(LANES)
             contents = [self._chance.randbytes(self._chance.choice((1, 30, 5000))) for _ in range(turn % 4 + 1)]
@@ -74,8 +86,28 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Log:
     return Log(tmp_path_factory.mktemp("letters") / "shards" / "0001")
 
 
+@pytest.fixture(scope="module")
+def long_log(tmp_path_factory: pytest.TempPathFactory) -> Log:
+    """In many segments; all but the last have their indexes in files only."""
+    made = Log(tmp_path_factory.mktemp("letters") / "shards" / "0001", segment_bytes=64 * SECTOR)
+    for stem in made.journal.sealed_without_index():
+        made.disk.run(made.journal.write_index(stem))
+        made.journal.indexed(stem)
+    assert len(made.journal.segments) > 5
+    return made
+
+
 @pytest.fixture
 def reader(log: Log) -> Iterator[Reader]:
+    yield from reader_of(log)
+
+
+@pytest.fixture
+def long_reader(long_log: Log) -> Iterator[Reader]:
+    yield from reader_of(long_log)
+
+
+def reader_of(log: Log) -> Iterator[Reader]:
     """Whose thread's work is waited for."""
 
     def fail(problem: BaseException) -> None:
@@ -95,9 +127,14 @@ def reader(log: Log) -> Iterator[Reader]:
 
 
 def read(reader: Reader, wanted: list[tuple[LaneId, Lsn]]) -> list[Letter | None]:
+    """As a receive does."""
     answers: list[list[Letter | None]] = []
+    lane, ats = wanted[0][0], [at for _, at in wanted]
+    if all(each == lane for each, _ in wanted) and (at_once := reader.at_once(lane, ats)) is not None:
+        return [*at_once]
     reader.letters(wanted, answers.append)
-    reader._threads.shutdown()  # the answer may come from the thread
+    while not answers:  # it comes from the thread
+        reader._threads.submit(int).result(timeout=60)
     (answer,) = answers
     return answer
 
@@ -119,20 +156,90 @@ def test_letters_are_what_was_sent_wherever_they_lie(log: Log, reader: Reader, s
     assert found == [held or log.letters[place] for held, place in zip(cached, wanted, strict=True)]
 
 
+@contextmanager
+def damaged(log: Log, reader: Reader, lane: LaneId, at: Lsn) -> Iterator[None]:
+    place = log.journal.locate(lane, at, reader._indexes)
+    assert isinstance(place, Location)
+    path = log.root / place.path
+    data = bytearray(path.read_bytes())
+    end = place.offset + place.length - 1
+    data[end] ^= 1
+    path.write_bytes(data)
+    try:
+        yield
+    finally:
+        data[end] ^= 1
+        path.write_bytes(data)
+
+
 def test_a_damaged_neighbour_is_left_out_and_the_others_are_served(log: Log, reader: Reader) -> None:
     lane = LANES[0]
     wanted = [place for place in log.letters if place[0] == lane][100:110]
-    place = log.journal.locate(lane, wanted[4][1], {})
-    path = log.root / place.path  # type: ignore[union-attr]  # it is in the segment that grows, whose index is there
-    data = bytearray(path.read_bytes())
-    middle = place.offset + place.length - 1  # type: ignore[union-attr]
-    data[middle] ^= 1
-    path.write_bytes(data)
-    try:
+    with damaged(log, reader, lane, wanted[4][1]):
         found = read(reader, wanted)
-    finally:
-        data[middle] ^= 1
-        path.write_bytes(data)
     expected: list[Letter | None] = [log.letters[each] for each in wanted]
     expected[4] = None
     assert found == expected
+
+
+def test_who_reads_in_order_gets_every_letter_and_few_reads_are_made(long_log: Log, long_reader: Reader) -> None:
+    """By turns from both lanes, as many at a time as it may be, over all segments."""
+    chance = random.Random("in order")
+    left = {lane: [place for place in long_log.letters if place[0] == lane] for lane in LANES}
+    held = 0
+    while any(left.values()):
+        lane = chance.choice([lane for lane in LANES if left[lane]])
+        count = chance.randint(1, 10)
+        wanted, left[lane] = left[lane][:count], left[lane][count:]
+        held += all(at in long_reader._held for _, at in wanted)
+        assert read(long_reader, wanted) == [long_log.letters[place] for place in wanted]
+    assert held > 20, "some were read together with others before them"
+    assert long_reader._held == {}, "what was asked for is not held any longer"
+
+
+def test_letters_that_are_only_expected_and_damaged_do_no_harm_before_they_are_asked_for(
+    long_log: Log, long_reader: Reader
+) -> None:
+    lane = LANES[0]
+    places = [place for place in long_log.letters if place[0] == lane]
+    read(long_reader, places[:1])  # now the index is there
+    with damaged(long_log, long_reader, lane, places[5][1]):
+        read(long_reader, places[1:2])
+        assert read(long_reader, places[2:4]) == [long_log.letters[place] for place in places[2:4]]
+        assert set(long_reader._held) == {places[4][1]}, "up to the damage"
+        found = read(long_reader, places[4:8])
+    assert found == [long_log.letters[place] if place != places[5] else None for place in places[4:8]]
+
+
+def test_what_is_held_for_nobody_goes(long_log: Log, long_reader: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(letters, "HELD_BYTES", 1)
+    lane = LANES[0]
+    places = [place for place in long_log.letters if place[0] == lane]
+    for first in range(0, 40, 2):
+        assert read(long_reader, places[first : first + 2]) == [
+            long_log.letters[place] for place in places[first : first + 2]
+        ]
+        assert len(long_reader._held) <= RUN_COUNT_MAX
+
+
+def test_an_index_is_loaded_once_for_all_that_wait_for_it(
+    long_log: Log, long_reader: Reader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded: list[str] = []
+
+    def load(shard: ShardId, segment: Segment) -> Work[SegmentIndex]:
+        loaded.append(segment.stem)
+        return load_index(shard, segment)
+
+    monkeypatch.setattr(letters, "load_index", load)
+    wanted = [place for place in long_log.letters if place[0] == LANES[0]][:3]
+    answers: list[list[Letter | None]] = []
+    gate = Event()
+    long_reader._threads.submit(gate.wait)
+    for _ in range(5):
+        long_reader.letters(wanted, answers.append)
+    gate.set()
+    while len(answers) < 5:
+        long_reader._threads.submit(int).result(timeout=60)
+    assert answers == [[long_log.letters[place] for place in wanted]] * 5
+    assert loaded == [long_log.journal.segments[0].stem]

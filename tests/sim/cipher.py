@@ -7,7 +7,7 @@ from hashlib import blake2b
 from typing import Final
 
 from holdfast.core.errors import CorruptLog
-from holdfast.core.queue.cipher import seal_each
+from holdfast.core.queue.cipher import Places, open_each, seal_each
 
 KEY_BYTES: Final = 16
 _MAC: Final = 16
@@ -48,6 +48,9 @@ class SimCipher:
         if sealed[-_MAC:] != self._mac(epoch, lsn, hidden, clear):
             raise ValueError(f"record {lsn} of epoch {epoch} is not what was sealed")
         return self._mix(epoch, lsn, hidden)
+
+    def open_all(self, epoch: int, places: Places, data: bytes, base: int, width: int) -> list[bytes]:
+        return open_each(self, epoch, places, data=data, base=base, width=width)
 
     def _mix(self, epoch: int, lsn: int, data: bytes) -> bytes:
         nonce = epoch.to_bytes(4) + lsn.to_bytes(8)

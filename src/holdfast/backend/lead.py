@@ -233,12 +233,11 @@ class Lead:
     def _deliver(self, call: Receiver, delivery: Delivery | PeekReply) -> None:
         messages: list[Any] = list(delivery.messages)
         ats = [each.header.at for each in messages]
-        letters = self._cache.get_all(ats)
-        if None not in letters:
-            call.answered(delivery, letters)  # type: ignore[arg-type]  # mypy does not see that none is None
-            return
-        lane = call.lane
-        self.reader.letters([(lane, at) for at in ats], partial(_answer_whole, call, delivery))
+        letters = self.reader.at_once(call.lane, ats)
+        if letters is not None:
+            call.answered(delivery, letters)
+        else:
+            self.reader.letters([(call.lane, at) for at in ats], partial(_answer_whole, call, delivery))
 
     def _loaded(self, need: Need, found: Found) -> None:
         self.primary.loaded(need, found.headers, found.upto, self._time.now(), clock.wall_ms())

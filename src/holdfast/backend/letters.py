@@ -38,6 +38,8 @@ _EMPTY_SHELF: Final[list[Letter | None]] = [None] * (SHELF_MASK + 1)  # never wr
 LETTER_BYTES: Final = 150  # what one costs besides its content
 INDEXES_MAX: Final = 4  # of sealed segments, about 6 MiB each
 SPAN_BYTES: Final = 1_048_576  # read at once, at most, when messages lie beside each other
+RUN_BYTES: Final = 65_536  # the same when there is no waiting for it, and the last of them are only expected
+HELD_BYTES: Final = 4_194_304  # of those, at most
 AHEAD_BYTES: Final = 2_097_152  # asked of the system behind a read that it had to wait for: about two thousand messages
 GAP_BYTES: Final = 4096  # between two of them: a frame's head, or short records of other queues
 
@@ -130,7 +132,10 @@ class Reader:
         self._to_loop = to_loop
         self._fail = fail
         self._indexes: dict[str, SegmentIndex] = {}  # loaded ones, least recently loaded first
+        self._loading: dict[str, list[Callable[[], None]]] = {}  # by stem: who waits for its index
         self._ciphers: dict[str, Cipher] = {}  # of segments of earlier starts
+        self._held: dict[int, Letter] = {}  # by log position: read together with others, and not asked for yet
+        self._held_bytes = 0  # how much was read since this was empty
 
     def close(self) -> None:
         self._at_once.close()
@@ -138,42 +143,56 @@ class Reader:
 
     # letters
 
+    def at_once(self, lane: LaneId, ats: list[Any]) -> list[Letter] | None:
+        """Of messages of one lane, if they can be had without waiting. None: one cannot, or is damaged: `letters`."""
+        found = self.cache.get_all(ats)
+        if None in found:
+            found = self._with_held(ats, found)
+            missing = [at for at, letter in zip(ats, found, strict=True) if letter is None]
+            if missing and not self._read_run(lane, missing):
+                return None
+            found = self._with_held(ats, found) if missing else found
+        return found  # type: ignore[return-value]  # mypy does not see that none is None
+
+    def _with_held(self, ats: list[Any], found: list[Letter | None]) -> list[Letter | None]:
+        held = self._held
+        return [letter if letter is not None else held.pop(at, None) for at, letter in zip(ats, found, strict=True)]
+
     def letters(self, wanted: Wanted, on_done: Callable[[list[Letter | None]], None]) -> None:
         """None: that message is damaged."""
         cached = self.cache.get_all([at for _, at in wanted])
         missing = [place for place, letter in zip(wanted, cached, strict=True) if letter is None]
-        done = on_done if len(missing) == len(cached) else partial(_merge, cached, on_done)
-        together = self._read_run(missing) if missing else []
-        if together is not None:
-            done(together)
-        else:
-            self._read_each(missing, done)
+        done = partial(_merge, cached, on_done)
+        self._locate(missing, [], lambda located: self._read(missing, located, _decode_letter, done))
 
-    def _read_each(self, wanted: Wanted, on_done: Callable[[list[Letter | None]], None]) -> None:
-        self._locate(wanted, [], lambda located: self._read(wanted, located, _decode_letter, on_done))
-
-    def _read_run(self, wanted: Wanted) -> list[Letter | None] | None:
-        """Neighbours that the page cache has, as the messages of a receive from a deep queue mostly are. None: there is
-        more to it, or one of them is damaged."""
-        lane = wanted[0][0]
-        ats: list[Any] = [at for owner, at in wanted if owner == lane]
-        run = self._journal.locate_run(lane, ats, self._indexes) if len(ats) == len(wanted) else None
+    def _read_run(self, lane: LaneId, ats: list[Any]) -> bool:
+        """Neighbours that the page cache has, as the messages of a receive from a deep queue mostly are, and those that
+        will be asked for next: they are held until then. False: there is more to it, or one of them is damaged."""
+        run = self._journal.locate_run(lane, ats, self._indexes, RUN_BYTES)
         if run is None:
-            return None
-        starts, lengths = run.offsets, run.lengths
-        first = starts[0]
-        size = starts[-1] + lengths[-1] - first
-        if size > SPAN_BYTES or size - sum(lengths) > GAP_BYTES * len(ats):
-            return None
+            return False
+        _, offsets, lengths = run.places
+        first = offsets[0]
+        size = offsets[-1] + lengths[-1] - first
+        if size > RUN_BYTES and (size > SPAN_BYTES or size - sum(lengths) > GAP_BYTES * len(ats)):
+            return False
         data = self._at_once.read_now(run.path, first, size)
         if data is None:
-            return None
-        places = zip([start - first for start in starts], lengths, ats, strict=True)
+            return False
         try:
-            opened = open_sent(data, places, run.epoch, cipher=self.cipher(run.stem))
-        except (ValueError, IndexError, CorruptLog):
-            return None
-        return [Letter(content, wall) for content, wall in opened] if opened is not None else None
+            contents, walls = open_sent(data, first, run.places, run.epoch, cipher=self.cipher(run.stem))
+        except CorruptLog:
+            return False
+        self._hold(run.places[0], [Letter(content, wall) for content, wall in zip(contents, walls, strict=True)], size)
+        return len(contents) >= len(ats)
+
+    def _hold(self, ats: Sequence[int], letters: list[Letter], size: int) -> None:
+        """Those that nobody came for go when many have come after them."""
+        self._held_bytes += size
+        if self._held_bytes > HELD_BYTES:
+            self._held.clear()
+            self._held_bytes = size
+        self._held.update(zip(ats, letters, strict=False))
 
     def messages(self, wanted: Wanted, on_done: Callable[[list[Message | None]], None]) -> None:
         """Whole records, read from the log. None: that one is damaged."""
@@ -276,13 +295,19 @@ class Reader:
             on_done(found)
 
     def _load_index(self, stem: str, on_done: Callable[[], None]) -> None:
+        """Once, for all that come for it meanwhile."""
+        if stem in self._loading:
+            self._loading[stem].append(on_done)
+            return
+        self._loading[stem] = [on_done]
         segment = next(each for each in self._journal.segments if each.stem == stem)
 
         def keep(index: SegmentIndex) -> None:
             if len(self._indexes) >= INDEXES_MAX:
                 del self._indexes[next(iter(self._indexes))]
             self._indexes[stem] = index
-            on_done()
+            for done in self._loading.pop(stem):
+                done()
 
         self._later(lambda: self._in_thread.run(load_index(self._journal.shard, segment)), keep)
 
@@ -335,9 +360,9 @@ def _decode_whole(data: bytes, place: Location, at: Lsn, cipher: Cipher) -> Mess
 
 
 def _decode_letter(data: bytes, place: Location, at: Lsn, cipher: Cipher) -> Letter:
-    opened = open_sent(data, [(0, len(data), at)], place.epoch, cipher=cipher)
-    if opened is not None:
-        return Letter(*opened[0])
+    contents, walls = open_sent(data, 0, ((at,), (0,), (len(data),)), place.epoch, cipher=cipher)
+    if contents:
+        return Letter(contents[0], walls[0])
     message = decode_message(data, place.epoch, at, cipher=cipher)
     if isinstance(message, Sent):
         return Letter(message.content, message.wall)

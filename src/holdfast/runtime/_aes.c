@@ -3,6 +3,8 @@
  *
  *     Gcm(key).seal_all(epoch, first, contents, clears) ──▶ length of the rest | clear part | sealed content, tag | …
  *     Gcm(key).open(epoch, lsn, sealed, clear) ──▶ content; None: that is not what was sealed
+ *     Gcm(key).open_all(epoch, lsns, offsets, lengths, data, base, width) ──▶ contents of records of a file whose bytes
+ *         from `base` on are `data`, with clear parts of this width; ends before the first that is not what was sealed
  *     Macs(key).macs(rows, width, at) ──▶ 16 bytes for each row: CBC-MAC of the two blocks in it that begin at `at`
  *
  * The nonce of a record is epoch(32) ‖ lsn(64), big-endian. Where the library cannot be had there is no such module, and
@@ -149,7 +151,34 @@ static PyObject *seal_all(Gcm *self, PyObject *const *arguments, Py_ssize_t coun
     return records;
 }
 
-static PyObject *open_one(Gcm *self, PyObject *const *arguments, Py_ssize_t count) {
+/* Answers the content; None: that is not what was sealed; NULL: an error is set. */
+static PyObject *open_one(Gcm *self, const Byte *nonce, const Byte *clear, Py_ssize_t width, const Byte *sealed,
+                          Py_ssize_t length) {
+    Context *context = self->opening;
+    int size = (int)length - TAG_BYTES, written = 0;
+    if (size < 0) {
+        Py_RETURN_NONE;
+    }
+    PyObject *content = PyBytes_FromStringAndSize(NULL, size);
+    if (content == NULL) {
+        return NULL;
+    }
+    Byte *to = (Byte *)PyBytes_AS_STRING(content), end[TAG_BYTES];
+    if (library.begin_opening(context, NULL, NULL, NULL, nonce) != 1 ||
+        library.control(context, SET_TAG, TAG_BYTES, (void *)(sealed + size)) != 1 ||
+        library.open(context, NULL, &written, clear, (int)width) != 1 ||
+        library.open(context, to, &written, sealed, size) != 1) {
+        Py_DECREF(content);
+        return fail("it opened");
+    }
+    if (library.end_opening(context, end, &written) != 1) { /* the tag is another one */
+        Py_DECREF(content);
+        Py_RETURN_NONE;
+    }
+    return content;
+}
+
+static PyObject *open_single(Gcm *self, PyObject *const *arguments, Py_ssize_t count) {
     uint32_t epoch;
     uint64_t lsn;
     if (!is_called_right(count, 4, "open") || read_place(arguments[0], arguments[1], &epoch, &lsn) < 0) {
@@ -161,31 +190,74 @@ static PyObject *open_one(Gcm *self, PyObject *const *arguments, Py_ssize_t coun
         PyErr_SetString(PyExc_TypeError, "open() takes two numbers and two bytes");
         return NULL;
     }
-    int size = (int)PyBytes_GET_SIZE(sealed) - TAG_BYTES, written = 0;
-    if (size < 0) {
-        Py_RETURN_NONE;
-    }
-    PyObject *content = PyBytes_FromStringAndSize(NULL, size);
-    if (content == NULL) {
+    Byte nonce[NONCE_BYTES];
+    make_nonce(nonce, epoch, lsn);
+    return open_one(self, nonce, (const Byte *)PyBytes_AS_STRING(clear), PyBytes_GET_SIZE(clear),
+                    (const Byte *)PyBytes_AS_STRING(sealed), PyBytes_GET_SIZE(sealed));
+}
+
+/* Where records are: their lsns, places in a file and lengths, and the bytes of that file from `base` on. */
+typedef struct {
+    PyObject *const *columns;
+    PyObject *data;
+    Py_ssize_t base;
+    Py_ssize_t width; /* of their clear parts */
+} Places;
+
+/* NULL: an error is set. */
+static PyObject *open_nth(Gcm *self, const Places *places, uint32_t epoch, Py_ssize_t n) {
+    uint64_t lsn = PyLong_AsUnsignedLongLong(PyTuple_GET_ITEM(places->columns[0], n));
+    Py_ssize_t offset = PyErr_Occurred() ? 0 : PyLong_AsSsize_t(PyTuple_GET_ITEM(places->columns[1], n));
+    Py_ssize_t length = PyErr_Occurred() ? 0 : PyLong_AsSsize_t(PyTuple_GET_ITEM(places->columns[2], n));
+    Py_ssize_t size = PyBytes_GET_SIZE(places->data), start = offset - places->base;
+    if (PyErr_Occurred()) {
         return NULL;
     }
-    const Byte *from = (const Byte *)PyBytes_AS_STRING(sealed);
-    Byte *to = (Byte *)PyBytes_AS_STRING(content), nonce[NONCE_BYTES], end[TAG_BYTES];
-    make_nonce(nonce, epoch, lsn);
-    int is_begun = library.begin_opening(self->opening, NULL, NULL, NULL, nonce) == 1 &&
-                   library.control(self->opening, SET_TAG, TAG_BYTES, (void *)(from + size)) == 1 &&
-                   library.open(self->opening, NULL, &written, (const Byte *)PyBytes_AS_STRING(clear),
-                                (int)PyBytes_GET_SIZE(clear)) == 1 &&
-                   library.open(self->opening, to, &written, from, size) == 1;
-    if (!is_begun) {
-        Py_DECREF(content);
-        return fail("it opened");
-    }
-    if (library.end_opening(self->opening, end, &written) != 1) { /* the tag is another one */
-        Py_DECREF(content);
+    if (offset < places->base || length < places->width || length > size || start > size - length) {
         Py_RETURN_NONE;
     }
-    return content;
+    const Byte *clear = (const Byte *)PyBytes_AS_STRING(places->data) + start;
+    Byte nonce[NONCE_BYTES];
+    make_nonce(nonce, epoch, lsn);
+    return open_one(self, nonce, clear, places->width, clear + places->width, length - places->width);
+}
+
+static int are_places(const Places *places) {
+    int is_right = PyBytes_Check(places->data) && PyBytes_GET_SIZE(places->data) <= INT_MAX / 2;
+    is_right = is_right && places->base >= 0 && places->width >= 0;
+    for (int n = 0; is_right && n < 3; n++) {
+        PyObject *column = places->columns[n];
+        is_right = PyTuple_Check(column) && PyTuple_GET_SIZE(column) == PyTuple_GET_SIZE(places->columns[0]);
+    }
+    if (!is_right) {
+        PyErr_SetString(PyExc_TypeError, "open_all() takes three tuples of one length, and bytes");
+    }
+    return is_right;
+}
+
+static PyObject *open_all(Gcm *self, PyObject *const *arguments, Py_ssize_t count) {
+    uint32_t epoch;
+    uint64_t base;
+    if (!is_called_right(count, 7, "open_all") || read_place(arguments[0], arguments[5], &epoch, &base) < 0) {
+        return NULL;
+    }
+    Places places = {arguments + 1, arguments[4], (Py_ssize_t)base, PyLong_AsSsize_t(arguments[6])};
+    if (PyErr_Occurred() || !are_places(&places)) {
+        return NULL;
+    }
+    PyObject *contents = PyList_New(0);
+    for (Py_ssize_t n = 0; contents != NULL && n < PyTuple_GET_SIZE(places.columns[0]); n++) {
+        PyObject *content = open_nth(self, &places, epoch, n);
+        if (content == Py_None) {
+            Py_DECREF(content);
+            break;
+        }
+        if (content == NULL || PyList_Append(contents, content) < 0) {
+            Py_CLEAR(contents);
+        }
+        Py_XDECREF(content);
+    }
+    return contents;
 }
 
 static PyObject *macs(Macs *self, PyObject *const *arguments, Py_ssize_t count) {
@@ -285,7 +357,12 @@ static void destroy_macs(Macs *self) {
 
 #define METHOD(name, function) {name, (PyCFunction)(void (*)(void))(function), METH_FASTCALL, NULL}
 
-static PyMethodDef GCM_METHODS[] = {METHOD("seal_all", seal_all), METHOD("open", open_one), {NULL, NULL, 0, NULL}};
+static PyMethodDef GCM_METHODS[] = {
+    METHOD("seal_all", seal_all),
+    METHOD("open", open_single),
+    METHOD("open_all", open_all),
+    {NULL, NULL, 0, NULL},
+};
 static PyMethodDef MACS_METHODS[] = {METHOD("macs", macs), {NULL, NULL, 0, NULL}};
 static PyTypeObject GCM = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "holdfast.runtime._aes.Gcm",

@@ -2,6 +2,17 @@ class Gcm:
     def __new__(cls, key: bytes, /) -> Gcm: ...
     def seal_all(self, epoch: int, first: int, contents: list[bytes], clears: bytes, /) -> bytes: ...
     def open(self, epoch: int, lsn: int, sealed: bytes, clear: bytes, /) -> bytes | None: ...
+    def open_all(
+        self,
+        epoch: int,
+        lsns: tuple[int, ...],
+        offsets: tuple[int, ...],
+        lengths: tuple[int, ...],
+        data: bytes,
+        base: int,
+        width: int,
+        /,
+    ) -> list[bytes]: ...
 
 class Macs:
     def __new__(cls, key: bytes, /) -> Macs: ...

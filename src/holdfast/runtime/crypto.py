@@ -26,7 +26,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
 from cryptography.hazmat.primitives.keywrap import InvalidUnwrap, aes_key_unwrap, aes_key_wrap
 
-from holdfast.core.queue.cipher import seal_each
+from holdfast.core.queue.cipher import Places, open_each, seal_each
 from holdfast.runtime.failpoint import failpoint
 
 if TYPE_CHECKING:
@@ -83,6 +83,12 @@ class SegmentCipher:
         if content is None:
             raise ValueError(f"record {lsn} of epoch {epoch} is not what was sealed")
         return content
+
+    def open_all(self, epoch: int, places: Places, data: bytes, base: int, width: int) -> list[bytes]:
+        if self._gcm is not None:
+            lsns, offsets, lengths = places
+            return self._gcm.open_all(epoch, lsns, offsets, lengths, data, base, width)
+        return open_each(self, epoch, places, data=data, base=base, width=width)
 
 
 class ReceiptKey:

@@ -18,7 +18,7 @@ from holdfast.core.log.index import SegmentIndex
 from holdfast.core.log.index_file import IndexHead, encode_index
 from holdfast.core.log.segment import index_path, segment_path
 from holdfast.core.log.segment_files import Segment
-from holdfast.core.queue.cipher import Cipher
+from holdfast.core.queue.cipher import Cipher, Places
 from holdfast.core.queue.command import Need
 from holdfast.core.types import Epoch, Header, LaneId, Lsn, Seq, ShardId
 from holdfast.core.values import Value
@@ -38,8 +38,7 @@ class Run(Value, frozen=True):
     """Where messages are whose bytes lie in one segment, in this order, with little between them."""
 
     path: str
-    offsets: tuple[int, ...]
-    lengths: tuple[int, ...]
+    places: Places
     epoch: Epoch
     stem: str
 
@@ -85,14 +84,17 @@ class Archive:
             raise CorruptLog(f"lsn {at} of lane {lane} is not in segment {segment.stem}")
         return Location(segment_path(segment.stem), *place, segment.epoch, segment.stem)
 
-    def locate_run(self, lane: LaneId, ats: list[Any], indexes: Mapping[str, SegmentIndex] | None = None) -> Run | None:
-        """As `locate` of each, if they stand one behind the other in one segment whose index is there; else None."""
+    def locate_run(
+        self, lane: LaneId, ats: list[Any], indexes: Mapping[str, SegmentIndex], bytes_max: int
+    ) -> Run | None:
+        """As `locate` of each, if they stand one behind the other in one segment whose index is there; else None. If it
+        is read in order, and will not change any more, those behind them too: up to `bytes_max` in all."""
         segment = self._segment_at(ats[0])
-        index = (segment.index or (indexes or {}).get(segment.stem)) if segment is not None else None
-        found = index.find_run(lane, ats) if index is not None else None
-        if segment is None or found is None:
+        index = (segment.index or indexes.get(segment.stem)) if segment is not None else None
+        if segment is None or index is None:
             return None
-        return Run(segment_path(segment.stem), *found, segment.epoch, segment.stem)
+        places = index.find_run(lane, ats, 0 if segment is self._active else bytes_max)
+        return Run(segment_path(segment.stem), places, segment.epoch, segment.stem) if places is not None else None
 
     def _segment_at(self, at: Lsn) -> Segment | None:
         """O(1) for the one that was asked for last, as neighbours are; else O(log segments)."""

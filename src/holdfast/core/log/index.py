@@ -15,6 +15,7 @@ from typing import Any, Final
 from librt.strings import BytesWriter, write_i32_le, write_i64_le
 
 from holdfast.core.limits import INDEX_CHUNK, RECEIVE_COUNT_MAX, SECOND
+from holdfast.core.queue.cipher import Places
 from holdfast.core.queue.command import Need
 from holdfast.core.queue.headers import HEADER_BYTES, pack_header, unpack_header
 from holdfast.core.queue.plain import SentAll
@@ -29,7 +30,8 @@ _BLOCK: Final = struct.Struct("<" + "QQIQQIqqqIQ?8x" * INDEX_CHUNK)  # headers o
 _PLACE: Final = struct.Struct("<II")
 _U64: Final = struct.Struct("<Q")
 _AT: Final = 20  # where an entry has its `at`
-_RUNS: Final = [struct.Struct("<" + "20xQ49xII" * count).unpack_from for count in range(RECEIVE_COUNT_MAX + 1)]
+RUN_COUNT_MAX: Final = 64  # messages found together
+_RUNS: Final = [struct.Struct("<" + "20xQ49xII" * count).unpack_from for count in range(RUN_COUNT_MAX + 1)]
 ENTRY_BYTES: Final = _ENTRY.size
 _EMPTY: Final = memoryview(b"")
 
@@ -41,7 +43,7 @@ class SegmentIndex:
 
     def __init__(self) -> None:
         self.entries: dict[LaneId, bytearray | memoryview] = {}  # by lane, packed
-        self._next = 0  # behind the entry that was found last: messages are mostly read in order
+        self._next: dict[LaneId, int] = {}  # behind what was found last: messages are mostly read in order
 
     def add(self, lane: LaneId, header: Header, offset: int, length: int) -> None:
         self._growing(lane).extend(pack_header(header) + _PLACE.pack(offset, length))
@@ -108,29 +110,35 @@ class SegmentIndex:
         """Offset and length of the message whose bytes stand at log position `at`. O(log n), O(1) for one that stands
         behind the last."""
         entries = self.entries.get(lane, _EMPTY)
-        place = self._next
+        place = self._next.get(lane, 0)
         if place >= len(entries) or _U64.unpack_from(entries, place + _AT)[0] != at:
             place = self._position(lane, at) * ENTRY_BYTES
             if place >= len(entries) or _U64.unpack_from(entries, place + _AT)[0] != at:
                 return None
-        self._next = place + ENTRY_BYTES
+        self._next[lane] = place + ENTRY_BYTES
         return _PLACE.unpack_from(entries, place + HEADER_BYTES)
 
-    def find_run(self, lane: LaneId, ats: list[Any]) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
-        """Offsets and lengths, as by `find`, of messages that stand one behind the other, as those of one receive
-        mostly do. None: they do not, or are more than a receive takes."""
+    def find_run(self, lane: LaneId, ats: list[Any], bytes_max: int = 0) -> Places | None:
+        """Places, as by `find`, of messages that stand one behind the other, as those of one receive mostly do. If they
+        stand behind the last that were found, those that follow are found as well, while all together have no more than
+        `bytes_max`. None: they do not stand so, or are more than a receive takes."""
         entries, count = self.entries.get(lane, _EMPTY), len(ats)
-        place = self._next
+        place = self._next.get(lane, 0)
+        more = RUN_COUNT_MAX - count
         if place >= len(entries) or _U64.unpack_from(entries, place + _AT)[0] != ats[0]:
-            place = self._position(lane, ats[0]) * ENTRY_BYTES
-        end = place + count * ENTRY_BYTES
-        if count > RECEIVE_COUNT_MAX or end > len(entries):
+            place, more = self._position(lane, ats[0]) * ENTRY_BYTES, 0
+        there = (len(entries) - place) // ENTRY_BYTES
+        if count > min(RECEIVE_COUNT_MAX, there):
             return None
-        fields = _RUNS[count](entries, place)
-        if fields[0::3] != tuple(ats):
+        fields = _RUNS[min(count + more, there) if bytes_max else count](entries, place)
+        found, offsets, lengths = fields[0::3], fields[1::3], fields[2::3]
+        if found[:count] != tuple(ats):
             return None
-        self._next = end
-        return fields[1::3], fields[2::3]
+        end = offsets[0] + bytes_max
+        while count < len(found) and offsets[count] + lengths[count] <= end:
+            count += 1
+        self._next[lane] = place + count * ENTRY_BYTES
+        return found[:count], offsets[:count], lengths[:count]
 
     def collect(self, need: Need, found: list[Header]) -> bool:
         """Adds the headers of `need` that are in this segment, in log order. True: no later segment has more.

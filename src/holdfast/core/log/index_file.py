@@ -66,8 +66,11 @@ def _columns(entries: bytes) -> bytes:
 
 def _rows(columns: bytes) -> bytearray:
     entries, count = bytearray(len(columns)), len(columns) // ENTRY_BYTES
-    for column in range(ENTRY_BYTES):
-        entries[column::ENTRY_BYTES] = columns[column * count : (column + 1) * count]
+    zeros = bytes(count)
+    for number in range(ENTRY_BYTES):
+        column = columns[number * count : (number + 1) * count]
+        if column != zeros:  # as most are
+            entries[number::ENTRY_BYTES] = column
     return entries
 
 

@@ -7,6 +7,9 @@ from typing import Final, Protocol
 _length: Final = Struct("<I").pack
 
 
+Places = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]  # of records in a file: lsns, offsets, lengths
+
+
 class Cipher(Protocol):
     """Seals the contents of records under one segment's data key."""
 
@@ -17,6 +20,11 @@ class Cipher(Protocol):
 
     def open(self, epoch: int, lsn: int, sealed: bytes, clear: bytes) -> bytes:
         """Raises ValueError when the bytes are not what was sealed."""
+        ...
+
+    def open_all(self, epoch: int, places: Places, data: bytes, base: int, width: int) -> list[bytes]:
+        """Contents of records of one file, whose bytes from `base` on are `data`, with clear parts of one width. Ends
+        before the first that is not what was sealed."""
         ...
 
 
@@ -33,3 +41,17 @@ def seal_each(
         lsn += 1
         at += width
     return b"".join(records)
+
+
+def open_each(cipher: Cipher, epoch: int, places: Places, *, data: bytes, base: int, width: int) -> list[bytes]:
+    """`Cipher.open_all` for ciphers that have only `open`."""
+    contents: list[bytes] = []
+    for lsn, offset, length in zip(*places, strict=True):
+        start = offset - base
+        if start < 0 or start + length > len(data) or length < width:
+            break
+        try:
+            contents.append(cipher.open(epoch, lsn, data[start + width : start + length], data[start : start + width]))
+        except ValueError:
+            break
+    return contents

@@ -13,12 +13,12 @@ Laws: decode(encode(r)) == r; unknown types and wrong lengths are refused with V
 """
 
 import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
 
-from holdfast.core.queue.cipher import Cipher
+from holdfast.core.queue.cipher import Cipher, Places
 from holdfast.core.queue.dedup import BEQUEATHED_BYTES, NO_GROUP
 from holdfast.core.queue.headers import HEADER, HEADER_BYTES, pack_header, pack_headers, unpack_header
 from holdfast.core.queue.record import (
@@ -55,7 +55,7 @@ _SENT: Final = struct.Struct("<BQQQIIIQ16s?")
 _PLAIN: Final = struct.Struct("<BQQIQ")  # a Sent whose other fields are empty
 _SENT_BYTES: Final = _SENT.size
 _PLAIN_BYTES: Final = _PLAIN.size
-_WALL: Final = struct.Struct("<Q")
+_wall: Final = struct.Struct("<Q").unpack_from
 _SENT_WALL_AT: Final = 37  # where it stands in each of them
 _PLAIN_WALL_AT: Final = 21
 _ARRIVED: Final = struct.Struct("<BQQQIqqIQBIQQ16s")
@@ -147,20 +147,29 @@ def decode_message(data: bytes, epoch: Epoch, lsn: Lsn, *, cipher: Cipher) -> Me
 
 
 def open_sent(
-    data: bytes, places: Iterable[tuple[int, int, Any]], epoch: Epoch, *, cipher: Cipher
-) -> list[tuple[bytes, WallMs]] | None:
+    data: bytes, base: int, places: Places, epoch: Epoch, *, cipher: Cipher
+) -> tuple[list[bytes], list[WallMs]]:
     """Contents and wall-clock times of messages that were sent here, which nearly all were, verified as by
-    `decode_message`. `places`: where in `data` each begins, its length, its lsn. None: one is another record."""
-    opened: list[tuple[bytes, WallMs]] = []
-    for start, length, lsn in places:
-        is_plain = length > 0 and data[start] == PLAIN
-        size = _PLAIN_BYTES if is_plain else _SENT_BYTES
-        if length <= size or not (is_plain or data[start] == SENT):
-            return None
-        split = start + size
-        content = cipher.open(epoch, lsn, data[split : start + length], data[start:split])
-        opened.append((content, _WALL.unpack_from(data, start + (_PLAIN_WALL_AT if is_plain else _SENT_WALL_AT))[0]))
-    return opened
+    `decode_message`. `data`: bytes of their file from `base` on. Ends before the first that is another record, or
+    damaged."""
+    lsns, offsets, lengths = places
+    contents: list[bytes] = []
+    walls: list[WallMs] = []
+    while (done := len(contents)) < len(lsns):
+        start = offsets[done] - base
+        tag = data[start] if start < len(data) else 0
+        if tag == PLAIN:
+            width, wall_at = _PLAIN_BYTES, _PLAIN_WALL_AT
+        elif tag == SENT:
+            width, wall_at = _SENT_BYTES, _SENT_WALL_AT
+        else:
+            break
+        opened = cipher.open_all(epoch, (lsns[done:], offsets[done:], lengths[done:]), data, base, width)
+        if not opened:
+            break
+        contents += opened
+        walls += [_wall(data, offset - base + wall_at)[0] for offset in offsets[done : len(contents)]]
+    return contents, walls
 
 
 def clear_bytes(tag: int) -> int:
