@@ -4,8 +4,8 @@
 
 Every turn: all commands that have arrived are decided, then one flush; a turn takes several rounds of the event loop
 while more have arrived than one round decides, but not for long. While a frame is being written, the next turns fill
-the next one; if it holds less than the one before, whose clients are answered now and mostly ask again, it waits until
-the loop has read once more. A reply leaves when the core gives it out, not before.
+the next one; if it holds less than the one before, whose clients are answered now and mostly ask again, it waits for as
+many of them, but only a few rounds of the loop. A reply leaves when the core gives it out, not before.
 """
 
 import asyncio
@@ -47,7 +47,7 @@ from holdfast.runtime.letter import Letter
 from holdfast.runtime.rpc import Call, Receiver
 
 FRAME_S: Final = 0.003  # so long a frame waits for commands that are on their way: syncs cost more than they gain
-LINGER_ROUNDS: Final = 2  # of the loop: it ends the one it is in, then it reads; the turn after that closes the frame
+LINGER_ROUNDS: Final = 8  # of the loop, each of which reads what has come
 
 
 class Lead:
@@ -83,7 +83,8 @@ class Lead:
         self._own = Instant(0)  # 0: no turn has begun
         self._wall = WallMs(0)
         self._began = 0.0
-        self._lingers = 0  # for so many rounds of the loop the turn stays open
+        self._lingers = 0  # for so many rounds of the loop the turn stays open,
+        self._company = 0  # or until so many wait for its frame
         self._is_urgent = False  # somebody's command should not wait for company
         self._is_handing = False
         self._timer: asyncio.TimerHandle | None = None
@@ -180,7 +181,9 @@ class Lead:
         """More is on its way for the frame of this turn, or probably so, and it has not waited long."""
         if not self._own or self._is_urgent:
             return False
-        return self._lingers > 0 or (self._expects_more() and metrics.now() < self._began + FRAME_S)
+        if self._lingers > 0 and self.primary.waiting < self._company:
+            return True
+        return self._expects_more() and metrics.now() < self._began + FRAME_S
 
     # the disk
 
@@ -199,7 +202,7 @@ class Lead:
         self._tick()
         replies = self.primary.replies()
         if not self._is_urgent and 0 < self.primary.waiting < len(replies):
-            self._lingers = LINGER_ROUNDS
+            self._lingers, self._company = LINGER_ROUNDS, len(replies)
             self._soon()
         if not self._is_waiting():
             self._flush()  # first: the disk works while the replies are made
