@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from holdfast.backend.disk import Disk, make_folders
-from holdfast.backend.lead import Lead
+from holdfast.backend.lead import LINGER_ROUNDS, Lead
 from holdfast.backend.letters import Reader
 from holdfast.backend.writer import Done, Writer
 from holdfast.core.limits import SEGMENT_BYTES
@@ -23,7 +23,7 @@ from holdfast.runtime.metrics import Histogram
 from holdfast.runtime.rpc import Call
 
 LANE = LaneId(1)
-ROUNDS_MAX = 5  # of the loop: so long a frame waits at most
+ROUNDS_MAX = LINGER_ROUNDS + 3  # of the loop: so long a frame waits at most
 
 
 def fail(problem: BaseException) -> NoReturn:
@@ -56,9 +56,11 @@ class SlowWriter(Writer):
 class Client(Call):
     """Sends one message after the other."""
 
-    def __init__(self, lead: Lead, *, messages: int) -> None:
+    def __init__(self, lead: Lead, *, messages: int, pause: int = 1) -> None:
+        """After so many rounds of the loop it asks again."""
         self._lead = lead
         self._left = messages
+        self._pause = pause
         self.answers = 0
 
     def ask(self) -> None:
@@ -69,7 +71,13 @@ class Client(Call):
         assert isinstance(answer, Accepted)
         self.answers += 1
         if self._left:
-            asyncio.get_running_loop().call_soon(self.ask)
+            self._rest(self._pause)
+
+    def _rest(self, rounds: int) -> None:
+        if rounds:
+            asyncio.get_running_loop().call_soon(self._rest, rounds - 1)
+        else:
+            self.ask()
 
 
 class Scene:
@@ -96,17 +104,17 @@ class Scene:
             fail=fail,
         )
 
-    def clients(self, count: int, *, messages: int) -> list[Client]:
-        found = [Client(self.lead, messages=messages) for _ in range(count)]
+    def clients(self, count: int, *, messages: int, pause: int = 1) -> list[Client]:
+        found = [Client(self.lead, messages=messages, pause=pause) for _ in range(count)]
         for client in found:
             client.ask()
         return found
 
-    async def until_written(self) -> None:
-        """The next frame is under way."""
-        for _ in range(ROUNDS_MAX):
+    async def until_written(self) -> int:
+        """The next frame is under way. Answers after how many rounds of the loop."""
+        for rounds in range(ROUNDS_MAX):
             if self.writer.held:
-                return
+                return rounds
             await asyncio.sleep(0)
         raise AssertionError("nothing is written")
 
@@ -140,6 +148,19 @@ def test_those_who_are_answered_and_ask_again_share_a_sync_with_those_who_wait(t
         await scene.until_written()
         await scene.writer.sync()
         assert [each.answers for each in many + few] == [2, 2, 2, 1]
+
+    play(tmp_path / "shard", scenario)
+
+
+def test_a_frame_waits_for_as_many_as_are_answered_and_no_longer(tmp_path: Path) -> None:
+    async def scenario(scene: Scene) -> None:
+        quick, slow = scene.clients(2, messages=2, pause=3), scene.clients(1, messages=2, pause=50)
+        await scene.until_written()
+        few = scene.clients(1, messages=1)
+        assert not await scene.writer.sync()
+        assert await scene.until_written() < LINGER_ROUNDS, "three were answered, and three wait"
+        await scene.writer.sync()
+        assert [each.answers for each in quick + slow + few] == [2, 2, 1, 1]
 
     play(tmp_path / "shard", scenario)
 
