@@ -95,7 +95,7 @@ class Served:
     def cpu_s(self) -> float:
         """Its own, and that of the kernel's workers, who sync and write back for it: they belong to nobody, and nobody
         else should have work for them while a server is measured."""
-        return self.own_cpu_s() + sum(map(_cpu_s, _kernel_workers()))
+        return self.own_cpu_s() + _workers_cpu_s()
 
     def own_cpu_s(self) -> float:
         return sum(map(_cpu_s, self.pids()))
@@ -137,6 +137,16 @@ def _session(entry: Path) -> int:
 def _kernel_workers() -> list[int]:
     found = [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
     return [pid for pid in found if _read(pid, "comm").startswith("kworker/")]
+
+
+_workers: dict[int, float] = {}  # what each kernel worker had used when it was seen last
+
+
+def _workers_cpu_s() -> float:
+    """Of those that have ended, too: they would take their time out of the sum."""
+    for pid in _kernel_workers():
+        _workers[pid] = max(_workers.get(pid, 0.0), _cpu_s(pid))
+    return sum(_workers.values())
 
 
 def _cpu_s(pid: int) -> float:

@@ -11,13 +11,14 @@ from bench.dialects.sqs import Sqs, receipts_of
 from bench.experiments.finding import Finding, Host, host
 from bench.experiments.latency import created
 from bench.processes import folder_bytes
-from bench.throughput import run, send_until
+from bench.throughput import Sample, run, send_until
 
 MODE = "cycle ×10"
 DEPTH_MIN = 1000
 FILL_S_MAX = 1800.0
 SEGMENT_BYTES = 64 << 20  # an index is written for a whole one: over few of them the figure says nothing
 SEGMENTS_MIN = 3
+PAIRS = 3  # runs on both queues in each round: to fill one takes much longer
 SETTLE_S = 1.5  # the last frame is written, and what the system keeps of it
 
 
@@ -55,13 +56,16 @@ def _step(server: Host, deep: str, empty: str, *, depth: int, seconds: float, ro
     running = Running(server.served, server.sqs, "")
     missing = depth - (depth // 10 if depth > DEPTH_MIN else 0)
     _, written = _send(server, deep, missing, mode="send ×10", seconds_max=FILL_S_MAX)
-    pairs = [
-        (run(running, MODE, deep, seconds=seconds), run(running, MODE, empty, seconds=seconds)) for _ in range(rounds)
-    ]
+    at_depth: list[Sample] = []
+    at_rest: list[Sample] = []
+    for turn in range(rounds * PAIRS):
+        queues = [(deep, at_depth), (empty, at_rest)]
+        for queue, samples in queues if turn % 2 == 0 else reversed(queues):
+            samples.append(run(running, MODE, queue, seconds=seconds))
     return Step(
         depth,
-        ratio=median(at_depth.rate / at_rest.rate for at_depth, at_rest in pairs),
-        cpu_us=median(at_depth.cpu_us for at_depth, _ in pairs),
+        ratio=median(full.rate / bare.rate for full, bare in zip(at_depth, at_rest, strict=True)),
+        cpu_us=median(sample.cpu_us for sample in at_depth),
         resident=server.served.resident(),
         written=written,
     )

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from bench import holdfast_server
+from bench import holdfast_server, processes
 from bench.contender import Place, Running
 from bench.dialects.dialect import MODES, connect
 from bench.dialects.sqs import Sqs
@@ -97,3 +97,16 @@ def test_a_start_is_timed(place: Place) -> None:
     with host(place, "once") as server:
         assert server.served.written() >= 0
     assert idle.starts(place, rounds=1).figures["start_s"] > 0
+
+
+def test_kernel_workers_that_end_do_not_take_their_time_with_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    used = {7: 1.0, 8: 2.0}
+    monkeypatch.setattr(processes, "_workers", {})
+    monkeypatch.setattr(processes, "_kernel_workers", lambda: list(used))
+    monkeypatch.setattr(processes, "_cpu_s", lambda pid: used[pid])
+    assert processes._workers_cpu_s() == 3.0
+    del used[8]
+    used[7] += 0.5
+    assert processes._workers_cpu_s() == 3.5
+    used[9] = 0.25
+    assert processes._workers_cpu_s() == 3.75
