@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.limits import RECEIVE_COUNT_MAX
-from holdfast.core.log.index import RUN_COUNT_MAX, SegmentIndex
+from holdfast.core.limits import RECEIVE_COUNT_MAX, RUN_COUNT_MAX
+from holdfast.core.log.index import SegmentIndex
 from holdfast.core.log.index_file import (
     DIGEST_BYTES,
     HEAD_BYTES,

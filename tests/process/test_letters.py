@@ -12,10 +12,10 @@ import pytest
 from holdfast.backend import letters
 from holdfast.backend.disk import Disk, make_folders
 from holdfast.backend.letters import Reader
-from holdfast.core.limits import SEGMENT_BYTES
+from holdfast.core.limits import RUN_COUNT_MAX, SEGMENT_BYTES
 from holdfast.core.log.archive import Location
 from holdfast.core.log.files import Work
-from holdfast.core.log.index import RUN_COUNT_MAX, SegmentIndex
+from holdfast.core.log.index import SegmentIndex
 from holdfast.core.log.journal import Journal
 from holdfast.core.log.segment import SECTOR
 from holdfast.core.log.segment_files import Segment, load_index, prepare_segment

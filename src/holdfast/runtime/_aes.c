@@ -209,14 +209,14 @@ static PyObject *open_nth(Gcm *self, const Places *places, uint32_t epoch, Py_ss
     uint64_t lsn = PyLong_AsUnsignedLongLong(PyTuple_GET_ITEM(places->columns[0], n));
     Py_ssize_t offset = PyErr_Occurred() ? 0 : PyLong_AsSsize_t(PyTuple_GET_ITEM(places->columns[1], n));
     Py_ssize_t length = PyErr_Occurred() ? 0 : PyLong_AsSsize_t(PyTuple_GET_ITEM(places->columns[2], n));
-    Py_ssize_t size = PyBytes_GET_SIZE(places->data), start = offset - places->base;
+    Py_ssize_t size = PyBytes_GET_SIZE(places->data);
     if (PyErr_Occurred()) {
         return NULL;
     }
-    if (offset < places->base || length < places->width || length > size || start > size - length) {
+    if (offset < places->base || length < places->width || length > size || offset - places->base > size - length) {
         Py_RETURN_NONE;
     }
-    const Byte *clear = (const Byte *)PyBytes_AS_STRING(places->data) + start;
+    const Byte *clear = (const Byte *)PyBytes_AS_STRING(places->data) + (offset - places->base);
     Byte nonce[NONCE_BYTES];
     make_nonce(nonce, epoch, lsn);
     return open_one(self, nonce, clear, places->width, clear + places->width, length - places->width);

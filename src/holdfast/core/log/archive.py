@@ -88,12 +88,13 @@ class Archive:
         self, lane: LaneId, ats: list[Any], indexes: Mapping[str, SegmentIndex], bytes_max: int
     ) -> Run | None:
         """As `locate` of each, if they stand one behind the other in one segment whose index is there; else None. If it
-        is read in order, and will not change any more, those behind them too: up to `bytes_max` in all."""
+        is read in order, and sealed, those behind them too: up to `bytes_max` in all."""
         segment = self._segment_at(ats[0])
         index = (segment.index or indexes.get(segment.stem)) if segment is not None else None
         if segment is None or index is None:
             return None
-        places = index.find_run(lane, ats, 0 if segment is self._active else bytes_max)
+        is_sealed = segment is not self._active and segment.last <= self.committed
+        places = index.find_run(lane, ats, bytes_max if is_sealed else 0)
         return Run(segment_path(segment.stem), places, segment.epoch, segment.stem) if places is not None else None
 
     def _segment_at(self, at: Lsn) -> Segment | None:

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from librt.strings import BytesWriter, write_i32_le, write_i64_le
 
-from holdfast.core.limits import INDEX_CHUNK, RECEIVE_COUNT_MAX, SECOND
+from holdfast.core.limits import INDEX_CHUNK, RECEIVE_COUNT_MAX, RUN_COUNT_MAX, SECOND
 from holdfast.core.queue.cipher import Places
 from holdfast.core.queue.command import Need
 from holdfast.core.queue.headers import HEADER_BYTES, pack_header, unpack_header
@@ -30,7 +30,6 @@ _BLOCK: Final = struct.Struct("<" + "QQIQQIqqqIQ?8x" * INDEX_CHUNK)  # headers o
 _PLACE: Final = struct.Struct("<II")
 _U64: Final = struct.Struct("<Q")
 _AT: Final = 20  # where an entry has its `at`
-RUN_COUNT_MAX: Final = 64  # messages found together
 _RUNS: Final = [struct.Struct("<" + "20xQ49xII" * count).unpack_from for count in range(RUN_COUNT_MAX + 1)]
 ENTRY_BYTES: Final = _ENTRY.size
 _EMPTY: Final = memoryview(b"")

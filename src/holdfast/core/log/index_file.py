@@ -69,7 +69,7 @@ def _rows(columns: bytes) -> bytearray:
     zeros = bytes(count)
     for number in range(ENTRY_BYTES):
         column = columns[number * count : (number + 1) * count]
-        if column != zeros:  # as most are
+        if column != zeros:  # most are just zeros
             entries[number::ENTRY_BYTES] = column
     return entries
 
