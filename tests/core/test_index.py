@@ -9,14 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.core.limits import RECEIVE_COUNT_MAX, RUN_COUNT_MAX
-from holdfast.core.log.index import SegmentIndex
+from holdfast.core.log.index import ENTRY_BYTES, SegmentIndex
 from holdfast.core.log.index_file import (
     DIGEST_BYTES,
     HEAD_BYTES,
+    IndexFile,
     IndexHead,
     decode_index,
     decode_index_head,
-    encode_index,
 )
 from holdfast.core.queue.cipher import Places
 from holdfast.core.queue.command import Need
@@ -42,13 +42,29 @@ def filled(places: list[tuple[int, int, int]]) -> SegmentIndex:
     return index
 
 
+def encoded(index: SegmentIndex, head: IndexHead) -> bytes:
+    return IndexFile(index, head).data()
+
+
 def both(index: SegmentIndex) -> list[SegmentIndex]:
     """The index, and what is left of it after it went through its file."""
-    return [index, decode_index(encode_index(index, HEAD))[0]]
+    return [index, decode_index(encoded(index, HEAD))[0]]
 
 
 def need(first: int, last: int, *, lsn: int = 1, count_max: int = 100) -> Need:
     return Need(LANE, Lsn(lsn), Seq(first), Seq(last), count_max)
+
+
+@pytest.mark.parametrize("begun", [0, 1, 40, 100])
+@pytest.mark.parametrize("count", [0, 1, 70_000])
+def test_a_file_that_was_begun_step_by_step_is_the_same(count: int, begun: int) -> None:
+    index = filled([(1, 10, 0)] if count else [])
+    if count:
+        index.entries[LANE] = bytearray(bytes(index.entries[OTHER]) * count)
+    file = IndexFile(index, HEAD)
+    steps = [file.add_columns() for _ in range(begun)]
+    assert steps == [number + 1 < (ENTRY_BYTES if count > 1 else 1) for number in range(begun)]
+    assert file.data() == encoded(index, HEAD)
 
 
 @given(st.lists(st.integers(1, 10**6), unique=True, max_size=40).map(sorted))
@@ -113,7 +129,7 @@ def test_a_send_is_entered_as_its_header_would_be() -> None:
         direct, by_header = SegmentIndex(), SegmentIndex()
         direct.add_sent(each, (Epoch(2), Lsn(8), Instant(77)), 512, 90)
         by_header.add(LANE, header_of(each, Epoch(2), Lsn(8), Instant(77)), 512, 90)
-        assert encode_index(direct, HEAD) == encode_index(by_header, HEAD)
+        assert encoded(direct, HEAD) == encoded(by_header, HEAD)
 
 
 def test_headers_are_collected_in_order_from_a_position_on() -> None:
@@ -177,14 +193,14 @@ def test_a_walk_gives_slices_of_a_lane() -> None:
 
 
 def test_the_head_says_what_segment_it_is_of_without_the_rest() -> None:
-    data = encode_index(filled([(1, 10, 0)]), HEAD)
+    data = encoded(filled([(1, 10, 0)]), HEAD)
     head = decode_index_head(data[:HEAD_BYTES])
     assert head == msgspec.structs.replace(HEAD, length=len(data), lanes=2)
     assert decode_index(data)[1] == head
 
 
 def test_an_index_from_a_file_does_not_grow() -> None:
-    index, _ = decode_index(encode_index(filled([(1, 10, 0)]), HEAD))
+    index, _ = decode_index(encoded(filled([(1, 10, 0)]), HEAD))
     with pytest.raises(AssertionError):
         index.add(LANE, header(2, 11), 0, 0)
 
@@ -192,7 +208,7 @@ def test_an_index_from_a_file_does_not_grow() -> None:
 def test_an_index_of_version_1_is_read() -> None:
     index = filled([(1, 10, 0), (2, 11, 0)])
     entries = b"".join(index.entries.values())
-    start = encode_index(index, HEAD)
+    start = encoded(index, HEAD)
     table = start[HEAD_BYTES : HEAD_BYTES + 32]
     length = HEAD_BYTES + len(table) + len(entries) + DIGEST_BYTES
     head = b"HFINDEX\0\1" + start[9:48] + length.to_bytes(8, "little")
@@ -205,11 +221,11 @@ def test_an_index_of_version_1_is_read() -> None:
 
 def test_an_entry_takes_a_few_bytes_in_the_file() -> None:
     index = filled([(seq, 10 + seq, 0) for seq in range(1, 5001)])
-    assert len(encode_index(index, HEAD)) < 2 * 5000 * 8
+    assert len(encoded(index, HEAD)) < 2 * 5000 * 8
 
 
 def test_a_flipped_bit_anywhere_in_the_file_is_noticed() -> None:
-    data = encode_index(filled([(1, 10, 0), (2, 11, 0)]), HEAD)
+    data = encoded(filled([(1, 10, 0), (2, 11, 0)]), HEAD)
     for at in range(len(data)):
         damaged = data[:at] + bytes([data[at] ^ 4]) + data[at + 1 :]
         with pytest.raises(ValueError, match="index"):
@@ -217,7 +233,7 @@ def test_a_flipped_bit_anywhere_in_the_file_is_noticed() -> None:
 
 
 def test_a_short_file_and_another_version_are_no_index() -> None:
-    data = encode_index(filled([(1, 10, 0)]), HEAD)
+    data = encoded(filled([(1, 10, 0)]), HEAD)
     for length in (0, HEAD_BYTES - 1, HEAD_BYTES, len(data) - DIGEST_BYTES, len(data) - 1):
         with pytest.raises(ValueError, match="index"):
             decode_index(data[:length])

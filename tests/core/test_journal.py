@@ -291,13 +291,26 @@ def test_appending_where_there_is_no_room_is_the_owner_s_mistake() -> None:
         host.journal.append(sent(1, b"x" * SEGMENT))
 
 
-def test_a_spare_is_urgent_when_the_segment_is_used_faster_than_it_is_made() -> None:
+def test_a_spare_is_made_twice_as_fast_as_its_segment_is_used_and_is_urgent_when_it_lags_far() -> None:
     host = fresh()
     host.prepare()
-    host.journal.append(sent(2, b"x" * (SEGMENT // 2)))
-    assert host.journal.is_spare_urgent(0)
-    assert host.journal.is_spare_urgent(SEGMENT // 4)
-    assert not host.journal.is_spare_urgent(SEGMENT // 2)
+    host.journal.append(sent(2, b"x" * (SEGMENT // 4)))
+    used = host.journal._fill
+    assert SEGMENT // 4 < used < SEGMENT // 3
+    for ready in (0, SEGMENT // 4, 2 * used - 1, 2 * used, SEGMENT):
+        assert host.journal.spare_lag(ready) == max(0, 2 * used - ready)
+    assert host.journal.is_spare_urgent(SEGMENT // 16 + 1)
+    assert not host.journal.is_spare_urgent(SEGMENT // 16)
+
+
+def test_a_spare_is_late_by_all_that_is_missing_and_urgent_when_sends_wait_for_it() -> None:
+    host = fresh()
+    assert host.journal.spare_lag(100) == SEGMENT - 100  # there is no segment at all
+    host.prepare()
+    host.journal.append(sent(2, b"x" * (SEGMENT - RESERVE - 2 * SECTOR)))
+    assert not host.journal.has_room(0)
+    assert host.journal.spare_lag(SEGMENT - 1) == 1
+    assert host.journal.is_spare_urgent(1)
 
 
 def test_one_spare_is_prepared_at_a_time() -> None:

@@ -25,6 +25,7 @@ from holdfast.core.limits import SEGMENT_BYTES
 from holdfast.core.log.compaction import Compaction, pick
 from holdfast.core.log.draft import Drafts
 from holdfast.core.log.files import Work
+from holdfast.core.log.index_file import IndexFile
 from holdfast.core.log.primary import Primary
 from holdfast.core.log.segment_files import Segment, prepare_segment
 from holdfast.core.log.snapshot import Advanced, keep_snapshot, remove_old
@@ -36,7 +37,7 @@ from holdfast.runtime.logs import log
 
 LOOK_EVERY_S = 1.0
 RETRY_AFTER_S = 5.0  # a full disk is tried again
-REST_S = 0.00125  # between two pieces of zeros, while there is time: a spare takes more than a second
+REST_S = 0.00125  # between two pieces of zeros, or columns of an index, while there is time
 COMPACT_PAUSE_S = 0.01  # between two steps, so that clients hardly notice
 SNAPSHOT_SEGMENTS = 4  # sealed segments since the last snapshot that make replaying them worth its work,
 SNAPSHOT_RECORDS = 300_000  # or so many records in them: that takes seconds
@@ -72,12 +73,14 @@ class Upkeep:
         self._thread = thread
         self._spares = Disk(root, rest=self._rest)  # used in a thread of its own
         self._preparing = preparing
-        self._is_urgent = threading.Event()  # the next spare will be needed soon
+        self._is_late = False  # the next spare should be further than it is,
+        self._is_urgent = threading.Event()  # and will be needed soon
         self._ready_bytes = 0  # of it
         self._submit = submit
         self._fail = fail
         self._loop = asyncio.get_running_loop()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._is_stopping = threading.Event()
         self._is_waiting = False  # for space, before the next spare is tried
         self._is_looking = False
         self._drafts = Drafts(primary.shard, primary.journal)
@@ -98,12 +101,16 @@ class Upkeep:
         if self._journal.wants_spare() and not self._is_waiting:
             self._is_waiting = True
             self._start(self._prepare_spare())
-        if self._is_waiting and self._journal.is_spare_urgent(self._ready_bytes):
-            self._is_urgent.set()
+        if self._is_waiting:
+            lag = self._journal.spare_lag(self._ready_bytes)
+            self._is_late = lag > 0
+            if self._journal.is_spare_urgent(lag):
+                self._is_urgent.set()
 
     def stop(self) -> None:
         """Before the threads end."""
         self._timer.cancel()
+        self._is_stopping.set()
         self._is_urgent.set()
         for task in self._tasks:
             task.cancel()
@@ -151,7 +158,7 @@ class Upkeep:
     def _rest(self, ready_bytes: int) -> bool:
         """Between two steps of filling a spare with zeros, in its thread. True: no more rests."""
         self._ready_bytes = ready_bytes
-        return self._is_urgent.wait(REST_S)
+        return self._is_urgent.wait(0 if self._is_late else REST_S)
 
     # indexes and snapshots
 
@@ -175,9 +182,16 @@ class Upkeep:
 
     async def _write_indexes(self) -> None:
         for stem in self._journal.sealed_without_index():
-            await self._in_thread(self._journal.write_index(stem))
+            file = self._journal.index_file(stem)
+            await self._loop.run_in_executor(self._thread, self._make, file)
+            await self._in_thread(self._journal.write_index(stem, file))
             failpoint("index made")
             self._journal.indexed(stem)
+
+    def _make(self, file: IndexFile) -> None:
+        """In the thread, at leisure: else the loop would get the interpreter only every second time."""
+        while file.add_columns() and not self._is_stopping.wait(REST_S):
+            pass
 
     async def _snapshot(self) -> None:
         """One at a time: each reads the one before it."""

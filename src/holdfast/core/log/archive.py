@@ -15,7 +15,7 @@ from typing import Any
 from holdfast.core.errors import CorruptLog
 from holdfast.core.log.files import Work, replace
 from holdfast.core.log.index import SegmentIndex
-from holdfast.core.log.index_file import IndexHead, encode_index
+from holdfast.core.log.index_file import IndexFile, IndexHead
 from holdfast.core.log.segment import index_path, segment_path
 from holdfast.core.log.segment_files import Segment
 from holdfast.core.queue.cipher import Cipher, Places
@@ -143,12 +143,17 @@ class Archive:
         sealed = [each.last for each in self.segments if each is not self._active]
         return max((last for last in sealed if last <= self.committed), default=Lsn(0))
 
-    def write_index(self, stem: str) -> Work[None]:
-        """Puts the index file of a sealed segment in place; then `indexed` may be called."""
+    def index_file(self, stem: str) -> IndexFile:
+        """Of a sealed segment, to be made."""
         segment = self._segment(stem)
         assert segment.index is not None
         head = IndexHead(self.shard, segment.epoch, segment.used, segment.first, segment.last)
-        yield from replace(index_path(stem), encode_index(segment.index, head))
+        return IndexFile(segment.index, head)
+
+    def write_index(self, stem: str, file: IndexFile | None = None) -> Work[None]:
+        """Puts the index file of a sealed segment in place; then `indexed` may be called. `file`: the `index_file` of
+        this segment, if somebody has begun to make it."""
+        yield from replace(index_path(stem), (file or self.index_file(stem)).data())
 
     def indexed(self, stem: str) -> None:
         """The index file is durable; the one in memory can go."""

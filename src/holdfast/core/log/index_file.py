@@ -28,6 +28,7 @@ from holdfast.core.values import Value
 MAGIC: Final = b"HFINDEX\0"
 VERSION: Final = 2
 _PLAIN: Final = 1  # the version without compression, which is still read
+_STEP_BYTES: Final = 65_536  # of columns, after which whoever makes an index can rest
 _LEVEL: Final = 1  # of zlib: the others take more time and save next to nothing
 DIGEST_BYTES: Final = 32
 _HEAD: Final = struct.Struct("<8sIIQIIQQQ")
@@ -49,19 +50,39 @@ class IndexHead(Value, frozen=True):
     version: int = VERSION
 
 
-def encode_index(index: SegmentIndex, head: IndexHead) -> bytes:
-    """The index file. O(its length): tens of milliseconds for a full segment, so not in the loop."""
-    lanes = index.entries
-    table = b"".join(_ROW.pack(lane, index.count(lane)) for lane in lanes)
-    columns = zlib.compress(_columns(b"".join(lanes.values())), _LEVEL)
-    length = HEAD_BYTES + len(table) + len(columns) + DIGEST_BYTES
-    start = _HEAD.pack(MAGIC, VERSION, len(lanes), head.shard, head.epoch, head.used, head.first, head.last, length)
-    data = b"".join((start, _CRC.pack(google_crc32c.value(start)), table, columns))
-    return data + blake2b(data, digest_size=DIGEST_BYTES).digest()
+class IndexFile:
+    """Makes an index file, column by column. O(its length): tens of milliseconds for a full segment, so not in the
+    loop, and whoever makes it beside the loop should rest between two columns. The index must not grow meanwhile."""
 
+    def __init__(self, index: SegmentIndex, head: IndexHead) -> None:
+        lanes = index.entries
+        self._head = head
+        self._count = len(lanes)
+        self._table = b"".join(_ROW.pack(lane, index.count(lane)) for lane in lanes)
+        self._rows = next(iter(lanes.values())) if len(lanes) == 1 else b"".join(lanes.values())
+        self._deflate = zlib.compressobj(_LEVEL)
+        self._columns: list[bytes] = []  # compressed; most of them add nothing
 
-def _columns(entries: bytes) -> bytes:
-    return b"".join(entries[column::ENTRY_BYTES] for column in range(ENTRY_BYTES))
+    def add_columns(self) -> bool:
+        """Some more, which takes a fraction of a millisecond; of a small index all. False when there are no more."""
+        done = len(self._columns)
+        some = max(1, _STEP_BYTES * ENTRY_BYTES // max(1, len(self._rows)))
+        for number in range(done, min(done + some, ENTRY_BYTES)):
+            self._columns.append(self._deflate.compress(self._rows[number::ENTRY_BYTES]))
+        return len(self._columns) < ENTRY_BYTES
+
+    def data(self) -> bytes:
+        """Once: the whole file. Adds what is missing."""
+        while self.add_columns():
+            pass
+        columns = b"".join((*self._columns, self._deflate.flush()))
+        length = HEAD_BYTES + len(self._table) + len(columns) + DIGEST_BYTES
+        head = self._head
+        start = _HEAD.pack(
+            MAGIC, VERSION, self._count, head.shard, head.epoch, head.used, head.first, head.last, length
+        )
+        data = b"".join((start, _CRC.pack(google_crc32c.value(start)), self._table, columns))
+        return data + blake2b(data, digest_size=DIGEST_BYTES).digest()
 
 
 def _rows(columns: bytes) -> bytearray:

@@ -19,7 +19,7 @@ from typing import Final
 
 from librt.strings import read_i32_le
 
-from holdfast.core.limits import FRAME_BYTES_MAX, IDLE_AFTER, RESERVE_BYTES, SEGMENT_BYTES, SPARE_LAG_SHARE
+from holdfast.core.limits import FRAME_BYTES_MAX, IDLE_AFTER, RESERVE_BYTES, SEGMENT_BYTES, SPARE_LAG_SHARE, SPARE_LEAD
 from holdfast.core.log.archive import Archive
 from holdfast.core.log.files import FileOp, Rename, Sync, SyncDir, Write
 from holdfast.core.log.index import SegmentIndex
@@ -372,9 +372,16 @@ class Journal(Archive):
     def wants_spare(self) -> bool:
         return self._spare is None and not self._is_preparing
 
-    def is_spare_urgent(self, ready_bytes: int) -> bool:
-        """The active segment is being used faster than the next one is made, of which there is so much."""
-        return self._fill > ready_bytes + self._segment_bytes // SPARE_LAG_SHARE
+    def spare_lag(self, ready_bytes: int) -> int:
+        """So many more bytes of the next segment, of which there are `ready_bytes`, should have been made by now: all
+        of them if sends wait for it already."""
+        size = self._segment_bytes
+        due = self._fill * SPARE_LEAD if self.has_room(0) else size
+        return max(0, min(size, due) - ready_bytes)
+
+    def is_spare_urgent(self, lag_bytes: int) -> bool:
+        """So much of the next segment is missing that whoever makes it should do nothing else."""
+        return lag_bytes > self._segment_bytes // SPARE_LAG_SHARE or not self.has_room(0)
 
     def start_spare(self) -> int:
         """The number for `segment_files.prepare_segment`, whose outcome `end_spare` has to be told."""
