@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.core.admission.turns import Turns
-from holdfast.core.limits import LINE_MIN
+from holdfast.core.limits import LINE_MIN, SERVED_LATELY, SERVED_LATELY_HEAVY
 from holdfast.core.types import QueueName
 
 BUSY, QUIET = (QueueName("000000000000", name) for name in ("busy", "quiet"))
@@ -37,6 +37,41 @@ def test_a_request_is_light_when_it_is_alone_and_the_others_stand_in_line() -> N
     turns.add(QUIET, "quiet")
     seen += [(turns.take(), turns.is_light) for _ in range(2)]  # so few are no line any more
     assert seen == [("quiet", True), ("busy", False), ("busy", False), ("quiet", False)]
+
+
+def served(turns: Turns[str], queue: QueueName | None, count: int) -> bool:
+    """So many, one after the other, as of a client that waits for its answers. Whether the last was light."""
+    for _ in range(count):
+        turns.add(queue, "one")
+        turns.take()
+    return turns.is_light
+
+
+def test_a_request_is_light_beside_a_queue_that_has_nearly_all_others_also_if_nobody_waits_just_now() -> None:
+    turns: Turns[str] = Turns()
+    assert not served(turns, BUSY, SERVED_LATELY)
+    assert served(turns, QUIET, 1)
+    assert not served(turns, BUSY, 1)
+    turns.add(QUIET, "quiet")
+    turns.add(QUIET, "quiet")
+    assert (turns.take(), turns.is_light) == ("quiet", False)  # it is not alone
+    assert (turns.take(), turns.is_light) == ("quiet", True)
+
+
+def test_nothing_is_light_when_no_queue_has_nearly_all_requests() -> None:
+    for others in (SERVED_LATELY - SERVED_LATELY_HEAVY, SERVED_LATELY - SERVED_LATELY_HEAVY + 1):
+        turns: Turns[str] = Turns()
+        for number in range(others):
+            served(turns, QueueName("000000000000", f"queue-{number}"), 1)
+        served(turns, BUSY, SERVED_LATELY - others)
+        assert served(turns, QUIET, 1) == (SERVED_LATELY - others >= SERVED_LATELY_HEAVY)
+
+
+def test_a_load_that_is_over_is_forgotten() -> None:
+    turns: Turns[str] = Turns()
+    served(turns, BUSY, SERVED_LATELY)
+    assert not served(turns, QUIET, SERVED_LATELY)
+    assert served(turns, BUSY, 1)
 
 
 def test_many_queues_with_one_request_each_are_no_line() -> None:

@@ -80,6 +80,18 @@ class Client(Call):
             self.ask()
 
 
+class Noting(Call):
+    """Notes who was answered."""
+
+    def __init__(self, answered: list[int], number: int) -> None:
+        self._answered = answered
+        self._number = number
+
+    def answered(self, answer: object, _: object, /) -> None:
+        assert isinstance(answer, Accepted)
+        self._answered.append(self._number)
+
+
 class Scene:
     """A shard on a real disk, whose syncs take as long as the test says."""
 
@@ -205,5 +217,19 @@ def test_the_frame_after_a_hurried_one_waits_again(tmp_path: Path) -> None:
         scene.lead.end_turn(is_urgent=True)
         scene.clients(1, messages=1)
         assert not await scene.writer.sync()
+
+    play(tmp_path / "shard", scenario)
+
+
+def test_who_was_in_a_hurry_is_answered_before_those_who_share_the_frame(tmp_path: Path) -> None:
+    async def scenario(scene: Scene) -> None:
+        for is_urgent, order in ((True, [2, 1, 0]), (False, [0, 1, 2])):
+            answered: list[int] = []
+            for number in range(3):
+                scene.lead.submit(Send(LANE, b"body", b"body", 4), Noting(answered, number))
+            scene.lead.end_turn(is_urgent=is_urgent)
+            await scene.until_written()
+            await scene.writer.sync()
+            assert answered == order
 
     play(tmp_path / "shard", scenario)

@@ -85,7 +85,8 @@ class Lead:
         self._began = 0.0
         self._lingers = 0  # for so many rounds of the loop the turn stays open,
         self._company = 0  # or until so many wait for its frame
-        self._is_urgent = False  # somebody's command should not wait for company
+        self._is_urgent = False  # somebody's command should not wait for company,
+        self._was_urgent = False  # nor did the last one of the frame that is written
         self._is_handing = False
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = Instant(0)
@@ -192,7 +193,7 @@ class Lead:
         neighbours would get its processor."""
         if self.primary.journal.is_flushing:
             return
-        self._is_urgent = False
+        self._was_urgent, self._is_urgent = self._is_urgent, False
         operations = self.primary.flush()
         if operations:
             self._writer.hand_over(self._disk, operations, self._synced)
@@ -201,6 +202,8 @@ class Lead:
         self.primary.synced()
         self._tick()
         replies = self.primary.replies()
+        if self._was_urgent:
+            replies.reverse()  # it was the last to be decided, and is the first to be answered
         if not self._is_urgent and 0 < self.primary.waiting < len(replies):
             self._lingers, self._company = LINGER_ROUNDS, len(replies)
             self._soon()

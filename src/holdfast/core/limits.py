@@ -108,6 +108,8 @@ BUCKETS_MAX: Final = 100_000  # buckets that are not empty; a new one waits unti
 
 # Admission: turns
 LINE_MIN: Final = 8  # requests per queue that has any: then one that is alone for its queue goes ahead
+SERVED_LATELY: Final = 32  # requests; then it is looked whether nearly all of them were for one queue,
+SERVED_LATELY_HEAVY: Final = 28  # that is, so many: what is left for others is little, and cannot break up every turn
 
 # Metadata
 FORMER_MAX: Final = 10_000  # names of deleted queues that are kept, so that their names rest for a while

@@ -4,24 +4,28 @@ Laws
 - What waits for the same queue is served in the order in which it came.
 - Between two that wait for one queue, one of every other queue that has something waiting is served.
 - A queue for which nothing waits takes no memory and no time.
+- Light is what should not wait for others: it is alone for its queue, and either the others stand in long lines now, or
+  nearly all that was served lately was for one other queue, whose clients may all be about to be answered.
 """
 
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict, deque
 from typing import Generic, TypeVar
 
-from holdfast.core.limits import LINE_MIN
+from holdfast.core.limits import LINE_MIN, SERVED_LATELY, SERVED_LATELY_HEAVY
 from holdfast.core.types import QueueName
 
 Item = TypeVar("Item")
 
 
 class Turns(Generic[Item]):
-    __slots__ = ("_count", "_waiting", "is_light")
+    __slots__ = ("_count", "_heavy", "_lately", "_waiting", "is_light")
 
     def __init__(self) -> None:
         self._waiting: OrderedDict[QueueName | None, deque[Item]] = OrderedDict()  # whose turn it is comes first
         self._count = 0
-        self.is_light = False  # the last one taken was alone for its queue, and the others stand in long lines
+        self._lately: list[QueueName | None] = []  # whose requests were taken, since it was looked
+        self._heavy: QueueName | None = None  # the queue that nearly all of them were for when it was looked, if any
+        self.is_light = False  # the last one taken is
 
     def __bool__(self) -> bool:
         return self._count > 0
@@ -40,10 +44,19 @@ class Turns(Generic[Item]):
         waiting = self._waiting[queue]
         item = waiting.popleft()
         self._count -= 1
+        self._lately.append(queue)
+        if len(self._lately) >= SERVED_LATELY:
+            self._look()
         if waiting:
             self._waiting.move_to_end(queue)
             self.is_light = False
         else:
             del self._waiting[queue]
-            self.is_light = self._count >= LINE_MIN * max(1, len(self._waiting))
+            is_beside = self._heavy is not None and queue != self._heavy
+            self.is_light = is_beside or self._count >= LINE_MIN * max(1, len(self._waiting))
         return item
+
+    def _look(self) -> None:
+        lately, self._lately = self._lately, []
+        ((queue, count),) = Counter(lately).most_common(1)
+        self._heavy = queue if count >= SERVED_LATELY_HEAVY else None
