@@ -182,16 +182,17 @@ class Upkeep:
 
     async def _write_indexes(self) -> None:
         for stem in self._journal.sealed_without_index():
-            file = self._journal.index_file(stem)
-            await self._loop.run_in_executor(self._thread, self._make, file)
+            file = await self._loop.run_in_executor(self._thread, self._make_index, stem)
             await self._in_thread(self._journal.write_index(stem, file))
             failpoint("index made")
             self._journal.indexed(stem)
 
-    def _make(self, file: IndexFile) -> None:
+    def _make_index(self, stem: str) -> IndexFile:
         """In the thread, at leisure: else the loop would get the interpreter only every second time."""
+        file = self._journal.index_file(stem)
         while file.add_columns() and not self._is_stopping.wait(REST_S):
             pass
+        return file
 
     async def _snapshot(self) -> None:
         """One at a time: each reads the one before it."""

@@ -76,6 +76,7 @@ READ_BYTES: Final = 1_048_576  # how much of a segment recovery reads at once
 IDLE_AFTER: Final = SECOND // 2  # an empty frame follows the last one within a second, with room for a late tick
 IDENTITY_BYTES_MAX: Final = 65_536  # of the files that say who this is and what was promised; they have some hundred
 INDEX_CHUNK: Final = 64  # index entries unpacked at once, at least
+INDEX_STEP_BYTES: Final = 65_536  # of columns, after which whoever makes an index can rest: 0.3 ms
 RUN_COUNT_MAX: Final = 64  # messages found in an index together, for who reads in order
 DRAFT_WEIGHT: Final = 8192  # messages and ids kept one by one, up to which a shard is dumped in the loop: in 4 ms
 LANE_WEIGHT: Final = 32  # what dumping a lane takes, counted in these

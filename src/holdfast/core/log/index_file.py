@@ -21,6 +21,7 @@ from typing import Final
 
 import google_crc32c
 
+from holdfast.core.limits import INDEX_STEP_BYTES
 from holdfast.core.log.index import ENTRY_BYTES, SegmentIndex
 from holdfast.core.types import Epoch, LaneId, Lsn, ShardId
 from holdfast.core.values import Value
@@ -28,7 +29,6 @@ from holdfast.core.values import Value
 MAGIC: Final = b"HFINDEX\0"
 VERSION: Final = 2
 _PLAIN: Final = 1  # the version without compression, which is still read
-_STEP_BYTES: Final = 65_536  # of columns, after which whoever makes an index can rest
 _LEVEL: Final = 1  # of zlib: the others take more time and save next to nothing
 DIGEST_BYTES: Final = 32
 _HEAD: Final = struct.Struct("<8sIIQIIQQQ")
@@ -66,7 +66,7 @@ class IndexFile:
     def add_columns(self) -> bool:
         """Some more, which takes a fraction of a millisecond; of a small index all. False when there are no more."""
         done = len(self._columns)
-        some = max(1, _STEP_BYTES * ENTRY_BYTES // max(1, len(self._rows)))
+        some = max(1, INDEX_STEP_BYTES * ENTRY_BYTES // max(1, len(self._rows)))
         for number in range(done, min(done + some, ENTRY_BYTES)):
             self._columns.append(self._deflate.compress(self._rows[number::ENTRY_BYTES]))
         return len(self._columns) < ENTRY_BYTES
