@@ -11,7 +11,7 @@ from holdfast.backend.disk import FOLDERS, PIECE_BYTES, ZEROS_BYTES, Disk, make_
 from holdfast.backend.letters import GAP_BYTES, LETTER_BYTES, SHELF_MASK, SPAN_BYTES, LetterCache, spanned
 from holdfast.core.log.archive import Location
 from holdfast.core.log.files import Create, List, Read, Rename, Size, Sync, SyncDir, Unlink, Work, Write, replace
-from holdfast.core.types import Epoch, Lsn, WallMs
+from holdfast.core.types import Cause, Epoch, Lsn, WallMs
 from holdfast.runtime.crypto import KeyFileError, MasterKey, create_key, read_key
 from holdfast.runtime.letter import Letter
 
@@ -171,6 +171,38 @@ def test_positions_without_a_letter_have_none() -> None:
     contents = [(at, letter.content) for at, letter in enumerate(cache.get_all(range(200))) if letter]
     assert contents == [(at, bytes([at])) for at in (3, 9, 100)]
     assert [letter and letter.wall for letter in cache.get_all([100, 4, 3, 100, 9])] == [100, None, 3, 100, 9]
+
+
+def test_contents_that_came_together_are_letters_to_whoever_asks() -> None:
+    cache = LetterCache()
+    contents = [bytes([at]) for at in range(40)]  # over several shelves
+    cache.put_all(Lsn(10), contents, WallMs(7))
+    assert cache.get_all(range(10, 50)) == [Letter(content, WallMs(7)) for content in contents]
+    plain = cache.get_plain([49, 10, 26])
+    assert plain is not None
+    assert plain.contents == [contents[39], contents[0], contents[16]]
+    assert list(plain) == cache.get_all([49, 10, 26])
+    assert plain[1:] == [plain[1], plain[2]]
+    assert len(plain) == 3
+
+
+def test_letters_with_more_than_a_content_are_not_taken_for_plain_ones() -> None:
+    cache = LetterCache()
+    cache.put_all(Lsn(1), [b"a", b"b"], WallMs(7))
+    dead = Letter(b"c", WallMs(8), bytes(16), Cause.RECEIVES)
+    cache.put(Lsn(3), dead)
+    assert cache.get_plain([1, 2, 3]) is None  # its id and its cause would be lost
+    assert cache.get_plain([1, 4]) is None  # nothing stands at 4
+    assert cache.get_all([1, 3, 4]) == [Letter(b"a", WallMs(7)), dead, None]
+
+
+def test_contents_leave_with_their_shelf_as_letters_do() -> None:
+    shelf = SHELF_MASK + 1
+    cache = LetterCache(bytes_max=2 * shelf * (100 + LETTER_BYTES))
+    for turn in range(4):
+        cache.put_all(Lsn(turn * shelf), [bytes(100)] * shelf, WallMs(turn))
+    there = [at for at, letter in enumerate(cache.get_all(range(5 * shelf))) if letter is not None]
+    assert there == list(range(2 * shelf, 4 * shelf))
 
 
 def at(offset: int, length: int, path: str = "segments/a") -> Location:

@@ -189,3 +189,18 @@ def test_an_attempt_id_is_for_fifo_queues() -> None:
     assert receives.command(asked(ReceiveRequestAttemptId="x"), LANE, FIFO).attempt_id == "x"
     with pytest.raises(InvalidParameterValue):
         receives.command(asked(ReceiveRequestAttemptId="x"), LANE, STANDARD)
+
+
+def test_contents_packed_together_are_those_packed_one_by_one() -> None:
+    bodies = [b"", b"a", b"bb", b"cc", b"a" * 300, b"d", b""]  # some as long as the one before, some not
+    sums = [bytes([number]) * 16 for number in range(len(bodies))]
+    packed = content.pack_all(bodies, sums, sender=b"me")
+    assert packed == [content.pack(body, each, sender=b"me") for body, each in zip(bodies, sums, strict=True)]
+    assert [content.body_of(each)[1] for each in packed] == bodies
+
+
+def test_a_plain_reply_without_ids_takes_them_from_the_headers() -> None:
+    origin = receives.Origin(ShardId(1), LANE, Kind.STANDARD, KEY, lambda packed: f"arn:{packed}")
+    delivered, stored = Delivered(HEADER, 3, 4, WallMs(2000)), content.pack(b"hello", bytes(16), sender=b"me")
+    handed = receives.Handed(delivered, stored, WallMs(1000), b"")
+    assert receives.plain_reply([delivered], [stored], (), origin) == receives.reply([handed], origin, receives.PLAIN)

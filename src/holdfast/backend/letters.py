@@ -28,13 +28,14 @@ from holdfast.core.queue.command import Need
 from holdfast.core.queue.record import NO_DIGEST, Message, Sent
 from holdfast.core.types import LaneId, Lsn, WallMs
 from holdfast.runtime.crypto import KeyFileError, MasterKey
-from holdfast.runtime.letter import Letter
+from holdfast.runtime.letter import Letter, PlainLetters
 from holdfast.runtime.logs import log
 
 CACHE_BYTES: Final = 67_108_864  # contents of messages sent lately
 SHELF_BITS: Final = 4
 SHELF_MASK: Final = 15
-_EMPTY_SHELF: Final[list[Letter | None]] = [None] * (SHELF_MASK + 1)  # never written to
+SHELF_HALF: Final = SHELF_MASK + 1
+_EMPTY_SHELF: Final[list[Any]] = [None] * (2 * SHELF_HALF)  # never written to
 LETTER_BYTES: Final = 150  # what one costs besides its content
 INDEXES_MAX: Final = 4  # of sealed segments, about 6 MiB each
 SPAN_BYTES: Final = 1_048_576  # read at once, at most, when messages lie beside each other
@@ -50,14 +51,18 @@ Span = tuple[Read, list[Location]]  # one read, and the messages in it
 
 class LetterCache:
     """By log position, which only rises. They stand on shelves, each for a few positions; the oldest shelf goes first,
-    and the last one stays."""
+    and the last one stays.
+
+    A shelf has two halves. The first holds letters, or only the content of one that has no more than that and a time;
+    the time is in the other half then. Most are never asked for, and a letter costs when it is made and when it goes.
+    """
 
     __slots__ = ("_bytes", "_bytes_max", "_last", "_order", "_shelf", "_shelves", "_used")
 
     def __init__(self, bytes_max: int = CACHE_BYTES) -> None:
-        self._shelves: dict[int, list[Letter | None]] = {}
+        self._shelves: dict[int, list[Any]] = {}
         self._order: deque[tuple[int, int]] = deque()  # numbers of shelves that are no longer filled, and their bytes
-        self._shelf: list[Letter | None] = []  # the one that is filled
+        self._shelf: list[Any] = []  # the one that is filled
         self._last = -1  # its number
         self._used = 0  # its bytes
         self._bytes = 0  # of all others
@@ -77,7 +82,8 @@ class LetterCache:
         for content in contents:
             if at >> SHELF_BITS != self._last:
                 self._begin(at >> SHELF_BITS)
-            self._shelf[at & SHELF_MASK] = Letter(content, stamp)
+            self._shelf[at & SHELF_MASK] = content
+            self._shelf[(at & SHELF_MASK) + SHELF_HALF] = stamp
             self._used += len(content) + LETTER_BYTES
             at += 1
         self._make_room()
@@ -93,7 +99,7 @@ class LetterCache:
             self._order.append((self._last, self._used))
         self._bytes += self._used
         self._last, self._used = number, 0
-        self._shelf = self._shelves[number] = [None] * (SHELF_MASK + 1)
+        self._shelf = self._shelves[number] = [None] * (2 * SHELF_HALF)
 
     def get_all(self, places: Iterable[int]) -> list[Letter | None]:
         """Of these log positions; neighbours stand on one shelf."""
@@ -103,8 +109,25 @@ class LetterCache:
             if at >> SHELF_BITS != last:
                 last = at >> SHELF_BITS
                 shelf = self._shelves.get(last, _EMPTY_SHELF)
-            found.append(shelf[at & SHELF_MASK])
+            held: Any = shelf[at & SHELF_MASK]
+            found.append(Letter(held, shelf[(at & SHELF_MASK) + SHELF_HALF]) if type(held) is bytes else held)
         return found
+
+    def get_plain(self, places: Iterable[int]) -> PlainLetters | None:
+        """As `get_all`, if only contents stand there."""
+        contents: list[bytes] = []
+        walls: list[WallMs] = []
+        last, shelf = -1, _EMPTY_SHELF
+        for at in places:
+            if at >> SHELF_BITS != last:
+                last = at >> SHELF_BITS
+                shelf = self._shelves.get(last, _EMPTY_SHELF)
+            held: Any = shelf[at & SHELF_MASK]
+            if type(held) is not bytes:
+                return None
+            contents.append(held)
+            walls.append(shelf[(at & SHELF_MASK) + SHELF_HALF])
+        return PlainLetters(contents, walls)
 
 
 class Reader:
@@ -143,8 +166,11 @@ class Reader:
 
     # letters
 
-    def at_once(self, lane: LaneId, ats: list[Any]) -> list[Letter] | None:
+    def at_once(self, lane: LaneId, ats: list[Any]) -> Sequence[Letter] | None:
         """Of messages of one lane, if they can be had without waiting. None: one cannot, or is damaged: `letters`."""
+        plain = self.cache.get_plain(ats)
+        if plain is not None:
+            return plain
         found = self.cache.get_all(ats)
         if None in found:
             found = self._with_held(ats, found)

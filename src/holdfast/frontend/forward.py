@@ -16,7 +16,7 @@ from holdfast.frontend.locate import Queue
 from holdfast.protocol import json, receives
 from holdfast.protocol.messages import Slip, Slips
 from holdfast.protocol.receives import PLAIN, Handed, View
-from holdfast.runtime.letter import Letter
+from holdfast.runtime.letter import Letter, PlainLetters
 from holdfast.runtime.logs import log
 from holdfast.runtime.rpc import Backend, Call, Receiver
 
@@ -119,6 +119,8 @@ class ReceiveCall(Receiver):
     def _reply(self, delivery: Delivery, letters: Sequence[Letter]) -> bytes:
         messages, origin = delivery.messages, self._queue.origin
         if self._view is PLAIN:
+            if type(letters) is PlainLetters:
+                return receives.plain_reply(messages, letters.contents, (), origin)
             found = list(letters)
             contents = [letter.content for letter in found]
             return receives.plain_reply(messages, contents, [letter.message_id for letter in found], origin)

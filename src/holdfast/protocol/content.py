@@ -46,8 +46,11 @@ def pack_all(bodies: Sequence[bytes], sums: Sequence[bytes], *, sender: bytes) -
     """As `pack` of each, without extras."""
     fixed = VERSION | len(sender) << 8
     packed: list[bytes] = []
+    start, length = b"", -1
     for body, body_md5 in zip(bodies, sums, strict=True):
-        start = (fixed | len(body) << 16).to_bytes(_MD5_AT, "little")
+        if len(body) != length:  # mostly it is that of the one before
+            length = len(body)
+            start = (fixed | length << 16).to_bytes(_MD5_AT, "little")
         packed.append(b"".join((start, body_md5, sender, body)))
     return packed
 

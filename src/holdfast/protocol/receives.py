@@ -116,7 +116,8 @@ def reply(messages: Sequence[Handed], origin: Origin, wanted: View) -> bytes:
 def plain_reply(
     delivered: Sequence[Delivered], contents: Sequence[bytes], message_ids: Sequence[bytes], origin: Origin
 ) -> bytes:
-    """As `reply` for a client that asks for no attributes, which needs nothing but these; as in Handed."""
+    """As `reply` for a client that asks for no attributes, which needs nothing but these; as in Handed. Without
+    `message_ids` all of them follow from the headers."""
     return _reply(delivered, contents, message_ids, origin, ())
 
 
