@@ -8,7 +8,7 @@ Laws
   nearly all that was served lately was for one other queue, whose clients may all be about to be answered.
 """
 
-from collections import Counter, OrderedDict, deque
+from collections import OrderedDict, deque
 from typing import Generic, TypeVar
 
 from holdfast.core.limits import LINE_MIN, SERVED_LATELY, SERVED_LATELY_HEAVY
@@ -48,7 +48,8 @@ class Turns(Generic[Item]):
         if len(self._lately) >= SERVED_LATELY:
             self._look()
         if waiting:
-            self._waiting.move_to_end(queue)
+            if len(self._waiting) > 1:
+                self._waiting.move_to_end(queue)
             self.is_light = False
         else:
             del self._waiting[queue]
@@ -57,6 +58,10 @@ class Turns(Generic[Item]):
         return item
 
     def _look(self) -> None:
+        """Nearly all: then one of the first few is among them, and mostly it is the first."""
         lately, self._lately = self._lately, []
-        ((queue, count),) = Counter(lately).most_common(1)
-        self._heavy = queue if count >= SERVED_LATELY_HEAVY else None
+        self._heavy = None
+        for queue in lately[: SERVED_LATELY - SERVED_LATELY_HEAVY + 1]:
+            if lately.count(queue) >= SERVED_LATELY_HEAVY:
+                self._heavy = queue
+                break
