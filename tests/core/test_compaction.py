@@ -1,6 +1,7 @@
 """Compaction: what lives in an old segment is written again, no more, and then the segment can go."""
 
 import random
+from collections.abc import Container
 
 import pytest
 
@@ -8,7 +9,7 @@ from holdfast.core.errors import CorruptLog
 from holdfast.core.limits import STRETCH_BITS
 from holdfast.core.log import compaction
 from holdfast.core.log.archive import Found, IndexNeeded, Location
-from holdfast.core.log.compaction import Compaction, Step, pick
+from holdfast.core.log.compaction import Choice, Compaction, Step
 from holdfast.core.log.index import SegmentIndex
 from holdfast.core.log.primary import Primary
 from holdfast.core.log.recovery import recover
@@ -29,7 +30,7 @@ from holdfast.core.queue.command import (
 )
 from holdfast.core.queue.record import NO_DIGEST, Moved, Record
 from holdfast.core.queue.shard import Shard
-from holdfast.core.types import Cause, Epoch, Instant, LaneConfig, LaneId, Lsn, Receipt, WallMs
+from holdfast.core.types import Cause, Epoch, Header, Instant, LaneConfig, LaneId, Lsn, Receipt, WallMs
 from tests.core.memory_disk import LANE, RESERVE, SEGMENT, SHARD, Book, Host, MemoryDisk, Plain, sent
 
 STRETCH = 1 << STRETCH_BITS
@@ -48,7 +49,7 @@ def old_log() -> Host:
 
 def compaction_of(host: Host, segment: Segment, key: bytes | None = None) -> Compaction:
     cipher = Plain(key) if key is not None else host.journal.ciphers[segment.stem]
-    return Compaction(SHARD, segment, cipher=cipher, is_alive=host.book.is_alive)
+    return Compaction(SHARD, segment, live=host.book.live, cipher=cipher, is_alive=host.book.is_alive)
 
 
 def steps(host: Host, machine: Compaction) -> list[Step]:
@@ -165,17 +166,62 @@ def sealed(number: int, *, used: int = 1000, has_index_file: bool = True) -> Seg
     return Segment(str(number), Epoch(1), first, last, used, has_index_file=has_index_file)
 
 
+def pick(segments: list[Segment], live: dict[int, int], *, done: Container[str] = ()) -> Segment | None:
+    """At the second look, nothing having changed."""
+    choice = Choice()
+    assert choice.pick(segments, live, done=done) is None
+    chosen = choice.pick(segments, live, done=done)
+    assert not choice.is_waiting
+    return chosen
+
+
 def test_the_oldest_segment_with_little_life_is_picked() -> None:
     log = [sealed(number) for number in range(4)]
-    chosen = pick(log, {0: 251, 1: 250, 2: 9, 3: 1}, done=())
-    assert chosen is log[1]
+    assert pick(log, {0: 251, 1: 250, 2: 9, 3: 1}) is log[1]
     assert pick(log, {0: 251, 1: 250, 2: 9}, done=("1",)) is log[2]
 
 
 def test_dead_segments_full_ones_the_newest_and_those_without_index_are_not_picked() -> None:
     log = [sealed(0), sealed(1), sealed(2, has_index_file=False), sealed(3)]
-    assert pick(log, {0: 0, 1: 999, 2: 1, 3: 1}, done=()) is None
-    assert pick([], {}, done=()) is None
+    assert pick(log, {0: 0, 1: 999, 2: 1, 3: 1}) is None
+    assert pick([], {}) is None
+
+
+def test_a_segment_that_is_being_emptied_is_left_alone_until_it_rests() -> None:
+    log, choice = [sealed(number) for number in range(3)], Choice()
+    assert (choice.pick(log, {0: 200, 1: 260}, done=()), choice.is_waiting) == (None, True)
+    assert (choice.pick(log, {0: 179, 1: 240}, done=()), choice.is_waiting) == (None, True)  # more than a tenth is gone
+    assert (choice.pick(log, {0: 150, 1: 239}, done=()), choice.is_waiting) == (log[1], True)  # another one rests
+    assert (choice.pick(log, {0: 149, 1: 239}, done=("1",)), choice.is_waiting) == (log[0], False)
+    assert (choice.pick(log, {1: 239}, done=("0", "1")), choice.is_waiting) == (None, False)
+
+
+def test_where_nothing_lives_nothing_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compaction, "STRETCH_BITS", 5)  # the first segment has three of these
+    host = old_log()
+    segment = host.journal.segments[0]
+    live: dict[int, int] = {}
+    for header in host.book.messages.values():
+        live[header.at >> 5] = live.get(header.at >> 5, 0) + header.size
+    del live[1]
+    asked: list[int] = []
+
+    def is_alive(lane: LaneId, header: Header) -> bool:
+        asked.append(header.at)
+        return host.book.is_alive(lane, header)
+
+    machine = Compaction(SHARD, segment, live=live, cipher=host.journal.ciphers[segment.stem], is_alive=is_alive)
+    made = steps(host, machine)
+    moved = [header.at for step in made if step.compact for header, _ in step.compact.messages]
+    assert moved == [header.at for header in living_in(host, segment) if header.at >> 5 != 1]
+    assert moved
+    assert {at >> 5 for at in asked} == {at >> 5 for at in range(segment.first, segment.last + 1)} - {1}
+
+
+def living_in(host: Host, segment: Segment) -> list[Header]:
+    """By lane, then by place."""
+    found = [(lane, header.at, header) for (lane, _), header in host.book.messages.items() if header.at <= segment.last]
+    return [header for _, _, header in sorted(found, key=lambda each: each[:2])]
 
 
 def test_after_compaction_and_two_snapshots_the_segment_is_gone_and_its_messages_are_not() -> None:
@@ -184,7 +230,7 @@ def test_after_compaction_and_two_snapshots_the_segment_is_gone_and_its_messages
     while host.book.lsn < 2 * STRETCH:
         host.delete(*(seq for seq in range(1, 400) if seq != 7))
     host.write_indexes()
-    chosen = pick(host.journal.segments, host.book.live, done=())
+    chosen = pick(host.journal.segments, host.book.live)
     assert chosen is host.journal.segments[0]
     submit(host, steps(host, compaction_of(host, chosen)))
     gone: list[str] = []
@@ -276,7 +322,7 @@ class Life:
             self.journal.indexed(stem)
         for segment in self.journal.segments[:-2]:
             cipher = Plain(self.disk.get(f"keys/{segment.stem}.key"))
-            machine = Compaction(SHARD, segment, cipher=cipher, is_alive=self.shard.is_alive)
+            machine = Compaction(SHARD, segment, live=self.shard.live, cipher=cipher, is_alive=self.shard.is_alive)
             is_over = not segment.has_index_file
             while not is_over:
                 step = self.disk.run(machine.step())

@@ -184,11 +184,13 @@ def test_the_lane_s_own_next_message_ends_the_search_and_a_copy_does_not() -> No
     assert [each.at for each in found] == [15]
 
 
-def test_a_walk_gives_slices_of_a_lane() -> None:
-    for each in both(filled([(seq, 10 + seq, 0) for seq in range(1, 6)])):
-        assert [place[0].seq for place in each.walk(LANE, 1, 3)] == [2, 3, 4]
-        assert [place[1:] for place in each.walk(LANE, 4, 3)] == [(15_000, 15)]
-        assert list(each.walk(LaneId(99), 0, 3)) == []
+def test_entries_are_found_by_number_and_numbers_by_place() -> None:
+    for each in both(filled([(seq, 10 + 2 * seq, 0) for seq in range(1, 6)])):
+        assert each.entry(LANE, 1) == (header(2, 14), 14_000, 14)
+        assert each.entry(LANE, 4) == (header(5, 20), 20_000, 20)
+        assert each.entry(LANE, 5) is None
+        assert each.entry(LaneId(99), 0) is None
+        assert [each.position(LANE, Lsn(at)) for at in (1, 12, 13, 14, 20, 21)] == [0, 0, 1, 1, 4, 5]
         assert each.lanes() == [LANE, OTHER]
 
 
@@ -215,8 +217,8 @@ def test_an_index_of_version_1_is_read() -> None:
     data = b"".join((head, google_crc32c.value(head).to_bytes(4, "little"), table, entries))
     old, _ = decode_index(data + blake2b(data, digest_size=DIGEST_BYTES).digest())
     for each in (old, *both(index)):
-        assert list(each.walk(LANE, 0, 9)) == list(index.walk(LANE, 0, 9))
-        assert list(each.walk(OTHER, 0, 9)) == list(index.walk(OTHER, 0, 9))
+        assert bytes(each.entries[LANE]) == bytes(index.entries[LANE])
+        assert bytes(each.entries[OTHER]) == bytes(index.entries[OTHER])
 
 
 def test_an_entry_takes_a_few_bytes_in_the_file() -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.core.errors import CorruptLog
 from holdfast.core.log.archive import Archive, Found, IndexNeeded, Location
-from holdfast.core.log.compaction import Compaction, pick
+from holdfast.core.log.compaction import Choice, Compaction
 from holdfast.core.log.draft import Drafts
 from holdfast.core.log.files import FileOp, Read, Work, Write
 from holdfast.core.log.index import SegmentIndex
@@ -66,6 +66,7 @@ class Runner:
         self._snapshot_lsn = Lsn(0)
         self._compacted_at = Lsn(0)
         self._compacted: dict[str, None] = {}
+        self._choice = Choice()
         self._drafts: Drafts | None = None  # of a shard without members
         self.reading = ""  # the segment that was looked into last
 
@@ -380,13 +381,15 @@ class Runner:
     def _compact(self) -> Work[None]:
         if self.primary.journal.appended == self._compacted_at:
             return  # nothing has changed
-        segment = pick(self.archive.segments, self.primary.shard.live, done=self._compacted)
+        live = self.primary.shard.live
+        segment = self._choice.pick(self.archive.segments, live, done=self._compacted)
         if segment is None:
-            self._compacted_at = self.primary.journal.appended
+            if not self._choice.is_waiting:
+                self._compacted_at = self.primary.journal.appended
             return
         self.reading = segment.stem
         cipher = yield from self._cipher(segment.stem)
-        compaction = Compaction(self.shard, segment, cipher=cipher, is_alive=self.primary.shard.is_alive)
+        compaction = Compaction(self.shard, segment, live=live, cipher=cipher, is_alive=self.primary.shard.is_alive)
         is_over = False
         while not is_over:
             step = yield from compaction.step()

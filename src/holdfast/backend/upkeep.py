@@ -10,7 +10,7 @@ import asyncio
 import errno
 import sys
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any, TypeVar
@@ -22,7 +22,7 @@ from holdfast.backend.letters import Reader
 from holdfast.backend.snapshotter import NO_SPACE
 from holdfast.core.errors import CorruptLog
 from holdfast.core.limits import SEGMENT_BYTES
-from holdfast.core.log.compaction import Compaction, pick
+from holdfast.core.log.compaction import Choice, Compaction
 from holdfast.core.log.draft import Drafts
 from holdfast.core.log.files import Work
 from holdfast.core.log.index_file import IndexFile
@@ -87,6 +87,7 @@ class Upkeep:
         self._is_replaying = False  # a subprocess makes a snapshot
         self._is_compact = True  # nothing has become worth compacting since it was last looked for
         self._snapshot_lsn = Lsn(0)  # of the newest snapshot that this process knows
+        self._choice = Choice()
         self._compacted: set[str] = set()  # stems of segments whose living messages have been written again
         self._timer = self._loop.call_later(LOOK_EVERY_S, self._look)
 
@@ -236,20 +237,22 @@ class Upkeep:
         """A segment that holds only a few living messages. It is removed after the next snapshots."""
         if self._is_compact:
             return
-        segment = pick(self._journal.segments, self._shard.live, done=self._compacted)
-        self._is_compact = segment is None
+        live = self._shard.live
+        segment = self._choice.pick(self._journal.segments, live, done=self._compacted)
+        self._is_compact = segment is None and not self._choice.is_waiting
         if segment is None:
             return
         self._compacted.add(segment.stem)
         try:
-            await self._compact_segment(segment)
+            await self._compact_segment(segment, live)
         except CorruptLog as problem:
             log.error("a segment is damaged and stays as it is; see docs/OPERATING.md", reason=str(problem))
 
-    async def _compact_segment(self, segment: Segment) -> None:
+    async def _compact_segment(self, segment: Segment, live: Mapping[int, int]) -> None:
         compaction = Compaction(
             self._journal.shard,
             segment,
+            live=live,
             cipher=self._reader.cipher(segment.stem),
             is_alive=self._shard.is_alive,
         )

@@ -83,6 +83,7 @@ LANE_WEIGHT: Final = 32  # what dumping a lane takes, counted in these
 
 # Compaction
 LIVING_SHARE: Final = 4  # at most one part in four of a segment's bytes may be worth copying
+FALLING_SHARE: Final = 10  # of its living bytes, this part gone between two looks: it empties by itself
 STEP_ENTRIES: Final = 512  # index entries one step looks at
 STEP_BYTES: Final = 262_144  # bytes of messages one step reads, and one more message
 

@@ -126,18 +126,22 @@ class Platters:
 
     def _has(self, file: File, epoch: int, lsn: int) -> bool:
         for _ in range(2):
-            scan = self._scans.get(file)
-            frame = _find(scan, epoch, lsn) if scan is not None else None
+            scan = self._scans.get(file) or self._scan(file)  # a repaired one was synced under another name
+            frame = _find(scan, epoch, lsn)
             if frame is None:
                 return False
             if frame_at(file.solid, frame.offset) == frame:
                 return True
             if _is_same(file.solid, frame):  # damaged: what lies behind it is as it was
                 return False
-            self._scans[file] = scan = Scan()  # it was cut
-            for each in frames(file.solid):
-                scan.add(each, file.solid)
+            self._scan(file)  # it was cut
         return False
+
+    def _scan(self, file: File) -> Scan:
+        scan = self._scans[file] = Scan()
+        for each in frames(file.solid):
+            scan.add(each, file.solid)
+        return scan
 
 
 def _is_same(data: bytearray, frame: FrameSeen) -> bool:

@@ -8,7 +8,6 @@ per message, neither while the segment grows nor when the index comes from its f
 
 import struct
 from bisect import bisect_left
-from collections.abc import Iterator
 from itertools import repeat
 from typing import Any, Final
 
@@ -33,6 +32,8 @@ _AT: Final = 20  # where an entry has its `at`
 _RUNS: Final = [struct.Struct("<" + "20xQ49xII" * count).unpack_from for count in range(RUN_COUNT_MAX + 1)]
 ENTRY_BYTES: Final = _ENTRY.size
 _EMPTY: Final = memoryview(b"")
+
+Entry = tuple[Header, int, int]  # a message, and the offset and length of its bytes in the segment
 
 
 class SegmentIndex:
@@ -111,7 +112,7 @@ class SegmentIndex:
         entries = self.entries.get(lane, _EMPTY)
         place = self._next.get(lane, 0)
         if place >= len(entries) or _U64.unpack_from(entries, place + _AT)[0] != at:
-            place = self._position(lane, at) * ENTRY_BYTES
+            place = self.position(lane, at) * ENTRY_BYTES
             if place >= len(entries) or _U64.unpack_from(entries, place + _AT)[0] != at:
                 return None
         self._next[lane] = place + ENTRY_BYTES
@@ -125,7 +126,7 @@ class SegmentIndex:
         place = self._next.get(lane, 0)
         more = RUN_COUNT_MAX - count
         if place >= len(entries) or _U64.unpack_from(entries, place + _AT)[0] != ats[0]:
-            place, more = self._position(lane, ats[0]) * ENTRY_BYTES, 0
+            place, more = self.position(lane, ats[0]) * ENTRY_BYTES, 0
         there = (len(entries) - place) // ENTRY_BYTES
         if count > min(RECEIVE_COUNT_MAX, there):
             return None
@@ -146,7 +147,7 @@ class SegmentIndex:
         compaction made may lie between. O(entries of the lane from need.lsn on) when it does not end earlier.
         """
         entries = self.entries.get(need.lane, _EMPTY)
-        start = self._position(need.lane, need.lsn) * ENTRY_BYTES
+        start = self.position(need.lane, need.lsn) * ENTRY_BYTES
         step = max(need.count_max, INDEX_CHUNK) * ENTRY_BYTES
         for at in range(start, len(entries), step):  # no generator: compiled, it would copy all that follows at once
             chunk = bytes(entries[at : at + step])
@@ -154,14 +155,16 @@ class SegmentIndex:
                 return True
         return False
 
-    def walk(self, lane: LaneId, start: int, count: int) -> Iterator[tuple[Header, int, int]]:
-        """(header, offset, length) of `count` entries from the `start`th on."""
-        entries = self.entries.get(lane, _EMPTY)
-        for place in range(start * ENTRY_BYTES, min(len(entries), (start + count) * ENTRY_BYTES), ENTRY_BYTES):
-            offset, length = _PLACE.unpack_from(entries, place + HEADER_BYTES)
-            yield unpack_header(entries, place), offset, length
+    def entry(self, lane: LaneId, number: int) -> Entry | None:
+        """The `number`th of the lane, if there is one."""
+        entries, place = self.entries.get(lane, _EMPTY), number * ENTRY_BYTES
+        if place >= len(entries):
+            return None
+        offset, length = _PLACE.unpack_from(entries, place + HEADER_BYTES)
+        return unpack_header(entries, place), offset, length
 
-    def _position(self, lane: LaneId, at: Lsn) -> int:
+    def position(self, lane: LaneId, at: Lsn) -> int:
+        """The number of the first entry whose `at` is this or a later one. O(log n)."""
         entries = self.entries.get(lane, _EMPTY)
         return bisect_left(
             range(len(entries) // ENTRY_BYTES),
