@@ -51,22 +51,27 @@ static const int TURNS[4][4] = {{7, 12, 17, 22}, {5, 9, 14, 20}, {4, 11, 16, 23}
 static const uint32_t BEGUN[PARTS] = {0x67452301, 0xefcdab89, 0x98badcfe, 0x10325476};
 static const unsigned char NOTHING[BLOCK];
 
-/* Eight words of each of eight lanes become eight vectors, each with the same word of all lanes. */
+/* Eight words of each of eight lanes become eight vectors, each with the same word of all lanes. Unrolled, all of it stays in
+ * registers. */
 AVX2 static inline void transpose(const unsigned char *const *from, size_t offset, Vector *words) {
     __m256i row[WIDTH], pairs[WIDTH], fours[WIDTH];
+#pragma GCC unroll 8
     for (int lane = 0; lane < WIDTH; lane++) {
         row[lane] = _mm256_loadu_si256((const __m256i *)(from[lane] + offset));
     }
+#pragma GCC unroll 8
     for (int lane = 0; lane < WIDTH; lane += 2) {
         pairs[lane] = _mm256_unpacklo_epi32(row[lane], row[lane + 1]);
         pairs[lane + 1] = _mm256_unpackhi_epi32(row[lane], row[lane + 1]);
     }
+#pragma GCC unroll 8
     for (int lane = 0; lane < WIDTH; lane += 4) {
         fours[lane] = _mm256_unpacklo_epi64(pairs[lane], pairs[lane + 2]);
         fours[lane + 1] = _mm256_unpackhi_epi64(pairs[lane], pairs[lane + 2]);
         fours[lane + 2] = _mm256_unpacklo_epi64(pairs[lane + 1], pairs[lane + 3]);
         fours[lane + 3] = _mm256_unpackhi_epi64(pairs[lane + 1], pairs[lane + 3]);
     }
+#pragma GCC unroll 8
     for (int word = 0; word < WIDTH / 2; word++) {
         words[word] = (Vector)_mm256_permute2x128_si256(fours[word], fours[word + 4], 0x20);
         words[word + 4] = (Vector)_mm256_permute2x128_si256(fours[word], fours[word + 4], 0x31);
