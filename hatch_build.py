@@ -27,7 +27,7 @@ COMPILED = {
     "core/log": "archive index journal primary room segment several",
     "core/replication": "replica_log",
     "core/admission": "access authorization canonical hashes signature turns wildcard",
-    "protocol": "batches content decoding digests json messages names receives",
+    "protocol": "batches content decoding digests json messages names receives texts",
     "frontend": "admit bounds caller changes companions connection dialect exchange forward glance head keyring locate "
     "peeks reach refusals rights server service trail",
     "backend": "disk host lead letters writer",

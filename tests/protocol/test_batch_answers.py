@@ -10,15 +10,13 @@ from holdfast.core.errors import HoldfastError
 from holdfast.core.queue import receipt
 from holdfast.core.queue.command import AcceptedAll
 from holdfast.core.types import Epoch, Lsn, Seq, ShardId
-from holdfast.protocol import batches, json
+from holdfast.protocol import batches, json, texts
 from holdfast.protocol.actions import SendEntry
 from holdfast.protocol.messages import Slips
 
-DIGITS = st.text("0123456789abcdef", min_size=32, max_size=32)
 SUMS = st.binary(min_size=16, max_size=16)
-OTHERS = st.tuples(st.one_of(st.just(""), DIGITS), st.one_of(st.just(""), DIGITS))
 NAMES = st.from_regex(r"\A[A-Za-z0-9_-]{1,80}\Z")
-ENTRIES = st.lists(st.tuples(NAMES, SUMS, OTHERS), min_size=1, max_size=12)  # Holdfast's own clients may send more
+ENTRIES = st.lists(st.tuples(NAMES, SUMS), min_size=1, max_size=12)  # Holdfast's own clients may send more
 LSNS = st.one_of(st.integers(1, 1 << 60), st.integers((1 << 36) - 12, 1 << 36))  # ids are made of two parts of them
 
 
@@ -27,13 +25,11 @@ LSNS = st.one_of(st.integers(1, 1 << 60), st.integers((1 << 36) - 12, 1 << 36)) 
     first=LSNS,
     epoch=st.integers(1, 0xFFFFFFFF),
     shard=st.integers(1, 0xFFF),
-    has_others=st.booleans(),
 )
 def test_entries_that_were_accepted_together_are_shown_as_single_ones_are(
-    entries: list[tuple[str, bytes, tuple[str, str]]], first: int, epoch: int, shard: int, has_others: bool
+    entries: list[tuple[str, bytes]], first: int, epoch: int, shard: int
 ) -> None:
-    names, sums, others = ([entry[at] for entry in entries] for at in range(3))
-    slips = Slips(names, sums, [7] * len(names), others if has_others else None)  # type: ignore[arg-type]
+    slips = Slips([name for name, _ in entries], [body_md5 for _, body_md5 in entries], [7] * len(entries))
     accepted = AcceptedAll(Epoch(epoch), Lsn(first), Seq(5), len(entries))
     apart = accepted.apart()
     assert [each.seq for each in apart] == list(range(5, 5 + len(entries)))
@@ -44,7 +40,7 @@ def test_entries_that_were_accepted_together_are_shown_as_single_ones_are(
         f'{{"Id":"{slips.names[at]}",{json.sent(answer, slips.at(at), message_id=singly[at], is_fifo=False)}}}'
         for at, answer in enumerate(apart)
     ]
-    assert json.sent_all(slips, ids) == json.batch(shown, [])
+    assert texts.accepted(slips.names, ids, slips.sums) == json.batch(shown, [])
 
 
 @given(

@@ -11,7 +11,7 @@ from holdfast.core.errors import InvalidAttributeName, InvalidParameterValue
 from holdfast.core.queue import receipt
 from holdfast.core.queue.command import Delivered
 from holdfast.core.types import Epoch, Group, Header, Instant, Kind, LaneConfig, LaneId, Lsn, Seq, ShardId, WallMs
-from holdfast.protocol import actions, content, decoding, messages, receives
+from holdfast.protocol import actions, content, decoding, messages, receives, texts
 from holdfast.runtime.crypto import ReceiptKey
 from tests.compatibility.claims import proves
 
@@ -194,7 +194,7 @@ def test_an_attempt_id_is_for_fifo_queues() -> None:
 def test_contents_packed_together_are_those_packed_one_by_one() -> None:
     bodies = [b"", b"a", b"bb", b"cc", b"a" * 300, b"d", b""]  # some as long as the one before, some not
     sums = [bytes([number]) * 16 for number in range(len(bodies))]
-    packed = content.pack_all(bodies, sums, sender=b"me")
+    packed = texts.packed(bodies, sums, b"me")
     assert packed == [content.pack(body, each, sender=b"me") for body, each in zip(bodies, sums, strict=True)]
     assert [content.body_of(each)[1] for each in packed] == bodies
 

@@ -13,7 +13,7 @@ from holdfast.core.queue.command import DONE, Accepted, AcceptedAll, Answer, Cha
 from holdfast.core.types import Receipt
 from holdfast.frontend.exchange import Exchange
 from holdfast.frontend.locate import Queue
-from holdfast.protocol import json, receives
+from holdfast.protocol import json, receives, texts
 from holdfast.protocol.messages import Slip, Slips
 from holdfast.protocol.receives import PLAIN, Handed, View
 from holdfast.runtime.letter import Letter, PlainLetters
@@ -175,8 +175,10 @@ class SendBatchCall(Call):
     def answered(self, answer: AcceptedAll | list[Outcome], _: Sequence[Letter], /) -> None:
         if type(answer) is AcceptedAll:
             slips, exchange = self._slips, self._exchange
+            assert slips.others is None, "what is accepted at once is plain"
             exchange.messages, exchange.size = answer.count, sum(slips.sizes)
-            exchange.answer(json.sent_all(slips, receipt.message_ids(self._queue.shard, answer)))
+            ids = receipt.message_ids(self._queue.shard, answer)
+            exchange.answer(texts.accepted(slips.names, ids, slips.sums))
         else:
             self._answer_each(cast(list[Outcome], answer))
 

@@ -38,21 +38,13 @@ _decode: Final = msgspec.msgpack.Decoder(Extras).decode
 
 def pack(body: bytes, body_md5: bytes, *, sender: bytes, extras: Extras = NO_EXTRAS) -> bytes:
     """`body` is already escaped; its MD5 are 16 bytes."""
-    start = (VERSION | len(sender) << 8 | len(body) << 16).to_bytes(_MD5_AT, "little")  # quicker than a struct
-    return b"".join((start, body_md5, sender, body, b"" if extras is NO_EXTRAS else _encode(extras)))
+    shown = b"" if extras is NO_EXTRAS else _encode(extras)
+    return b"".join((start(sender, len(body)), body_md5, sender, body, shown))
 
 
-def pack_all(bodies: Sequence[bytes], sums: Sequence[bytes], *, sender: bytes) -> list[bytes]:
-    """As `pack` of each, without extras."""
-    fixed = VERSION | len(sender) << 8
-    packed: list[bytes] = []
-    start, length = b"", -1
-    for body, body_md5 in zip(bodies, sums, strict=True):
-        if len(body) != length:  # mostly it is that of the one before
-            length = len(body)
-            start = (fixed | length << 16).to_bytes(_MD5_AT, "little")
-        packed.append(b"".join((start, body_md5, sender, body)))
-    return packed
+def start(sender: bytes, body_bytes: int) -> bytes:
+    """What comes before the sum."""
+    return (VERSION | len(sender) << 8 | body_bytes << 16).to_bytes(_MD5_AT, "little")  # quicker than a struct
 
 
 def with_reason(stored: bytes, reason: str, consumer: str = "") -> bytes:
@@ -75,7 +67,7 @@ def body_of(content: bytes) -> tuple[bytes, bytes]:
     return body_md5, content[body_at : body_at + body_bytes]
 
 
-def bodies_of(contents: Sequence[bytes]) -> tuple[Sequence[bytes], list[bytes]]:
+def bodies_of(contents: Sequence[bytes]) -> tuple[list[bytes], list[bytes]]:
     """As `body_of` of each, by columns."""
     sums: list[bytes] = []
     bodies: list[bytes] = []

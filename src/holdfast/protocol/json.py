@@ -14,13 +14,12 @@ from holdfast.core.errors import HoldfastError
 from holdfast.core.limits import SEQUENCE_BASE
 from holdfast.core.queue.command import Accepted
 from holdfast.protocol.actions import InvalidAction, MalformedRequest, UnknownOperation
-from holdfast.protocol.messages import Slip, Slips
+from holdfast.protocol.messages import Slip
 
 CONTENT_TYPE: Final = b"application/x-amz-json-1.0"
 NOTHING: Final = b"{}"
 EMPTY_RECEIVE: Final = b"{}"
 
-_MD5_DIGITS: Final = 32
 _SQS: Final = "com.amazonaws.sqs#"
 _SERVICE: Final = "com.amazon.coral.service#"
 encode: Final = msgspec.json.Encoder().encode
@@ -50,26 +49,6 @@ def sent(accepted: Accepted, slip: Slip, *, message_id: str, is_fifo: bool) -> s
     if is_fifo:
         text += f',"SequenceNumber":"{SEQUENCE_BASE + accepted.seq}"'
     return text
-
-
-def sent_all(slips: Slips, ids: Sequence[str]) -> bytes:
-    """As `batch` of messages all of which were accepted by a standard queue, with their ids. None of those needs
-    escaping."""
-    digits = b"".join(slips.sums).hex()
-    others, at = slips.others, 0
-    parts = ['{"Successful":[{"Id":"']
-    for name, message_id in zip(slips.names, ids, strict=True):
-        parts += (name, '","MessageId":"', message_id, '","MD5OfMessageBody":"', digits[at : at + _MD5_DIGITS])
-        if others is not None:
-            attributes_md5, system_md5 = others[at // _MD5_DIGITS]
-            if attributes_md5:
-                parts += ('","MD5OfMessageAttributes":"', attributes_md5)
-            if system_md5:
-                parts += ('","MD5OfMessageSystemAttributes":"', system_md5)
-        parts.append('"},{"Id":"')
-        at += _MD5_DIGITS
-    parts[-1] = '"}]}'
-    return "".join(parts).encode()
 
 
 def batch(successful: Sequence[str], failed: Sequence[Failure]) -> bytes:

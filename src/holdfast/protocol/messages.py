@@ -19,7 +19,7 @@ from holdfast.core.errors import (
 from holdfast.core.queue.command import Command, Send, SendAll
 from holdfast.core.types import Kind, LaneConfig, LaneId
 from holdfast.core.values import Value
-from holdfast.protocol import content, digests
+from holdfast.protocol import content, digests, texts
 from holdfast.protocol.actions import Attributes, AttributeValue, Outgoing, required
 from holdfast.protocol.extras import NO_EXTRAS, Extras
 
@@ -108,7 +108,7 @@ def parcels(
     bodies, escaped = plain
     sums = digests.bodies_md5(bodies)
     sizes = [len(body) for body in bodies]
-    contents = content.pack_all(escaped, sums, sender=sender)
+    contents = texts.packed(escaped, sums, sender)
     return SendAll(lane, bodies, contents, sizes), Slips(names, sums, sizes), []
 
 

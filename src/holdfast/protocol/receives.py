@@ -15,7 +15,7 @@ from holdfast.core.queue import receipt
 from holdfast.core.queue.command import Delivered, Receive
 from holdfast.core.types import Cause, Kind, LaneConfig, LaneId, ShardId, WallMs
 from holdfast.core.values import Value
-from holdfast.protocol import content, digests
+from holdfast.protocol import content, digests, texts
 from holdfast.protocol.actions import Attributes, ReceiveMessage
 from holdfast.protocol.extras import Extras
 from holdfast.protocol.json import encode
@@ -114,7 +114,7 @@ def reply(messages: Sequence[Handed], origin: Origin, wanted: View) -> bytes:
 
 
 def plain_reply(
-    delivered: Sequence[Delivered], contents: Sequence[bytes], message_ids: Sequence[bytes], origin: Origin
+    delivered: Sequence[Delivered], contents: list[bytes], message_ids: Sequence[bytes], origin: Origin
 ) -> bytes:
     """As `reply` for a client that asks for no attributes, which needs nothing but these; as in Handed. Without
     `message_ids` all of them follow from the headers."""
@@ -123,7 +123,7 @@ def plain_reply(
 
 def _reply(
     delivered: Sequence[Delivered],
-    contents: Sequence[bytes],
+    contents: list[bytes],
     message_ids: Sequence[bytes],
     origin: Origin,
     attributes: Sequence[bytes],
@@ -135,17 +135,11 @@ def _reply(
     id_start, ids = named.id_start, named.id_ends
     if any(message_ids):
         id_start, ids = b"", [_id_of(own, id_start + end) for own, end in zip(message_ids, ids, strict=True)]
+    if not attributes:
+        return texts.shown(id_start, ids, named.handle_start, named.handle_ends, contents)
     sums, bodies = content.bodies_of(contents)
-    end = b'"}'
-    if attributes:
-        end, bodies = b"}", [body + b'"' + shown for body, shown in zip(bodies, attributes, strict=True)]
-    handle_text = b'","ReceiptHandle":"' + named.handle_start
-    parts = [end + b',{"MessageId":"' + id_start, b"", handle_text, b"", b'","MD5OfBody":"', b"", b'","Body":"', b""]
-    parts *= len(contents)
-    parts[1::8], parts[3::8], parts[5::8], parts[7::8] = ids, named.handle_ends, sums, bodies
-    parts[0] = b'{"Messages":[{"MessageId":"' + id_start
-    parts.append(end + b"]}")
-    return b"".join(parts)
+    ends = [b'%b"%b}' % pair for pair in zip(bodies, attributes, strict=True)]
+    return texts.messages(id_start, ids, named.handle_start, named.handle_ends, sums=sums, ends=ends)
 
 
 def _id_of(own: bytes, derived: bytes) -> bytes:

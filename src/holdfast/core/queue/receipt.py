@@ -54,9 +54,9 @@ class Names(Value, frozen=True):
     """MessageIds and handles, in order: each is its start and one of its ends."""
 
     id_start: bytes
-    id_ends: Sequence[bytes]
+    id_ends: list[bytes]
     handle_start: bytes
-    handle_ends: Sequence[bytes]
+    handle_ends: list[bytes]
 
 
 def encode(receipt: Receipt, key: ReceiptKey) -> str:
