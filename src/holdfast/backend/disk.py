@@ -34,7 +34,7 @@ OPEN_MAX: Final = 8  # descriptors kept; each also keeps the space of a file tha
 ZEROS_BYTES: Final = 1_048_576  # written at once when a file is filled with zeros
 # The same while there is time. Where memory has to be got first, as on a virtual machine that gave it back, a megabyte
 # takes the kernel 3 ms, and who shares the processor waits so long.
-PIECE_BYTES: Final = 65_536
+PIECE_BYTES: Final = 131_072
 BUFFER_BYTES: Final = 65_536  # for reads at once that are no longer: making one each time takes as long as the read
 SYNC_EVERY: Final = 1_048_576  # a large file is synced in steps: the log's own syncs do not queue behind all of it
 

@@ -37,7 +37,8 @@ from holdfast.runtime.logs import log
 
 LOOK_EVERY_S = 1.0
 RETRY_AFTER_S = 5.0  # a full disk is tried again
-REST_S = 0.00125  # between two pieces of zeros, or columns of an index, while there is time
+ZEROS_REST_S = 0.0025  # between two pieces of zeros, while there is time
+INDEX_REST_S = 0.00125  # between two steps of an index
 COMPACT_PAUSE_S = 0.01  # between two steps, so that clients hardly notice
 SNAPSHOT_SEGMENTS = 4  # sealed segments since the last snapshot that make replaying them worth its work,
 SNAPSHOT_RECORDS = 300_000  # or so many records in them: that takes seconds
@@ -159,7 +160,7 @@ class Upkeep:
     def _rest(self, ready_bytes: int) -> bool:
         """Between two steps of filling a spare with zeros, in its thread. True: no more rests."""
         self._ready_bytes = ready_bytes
-        return self._is_urgent.wait(0 if self._is_late else REST_S)
+        return self._is_urgent.wait(0 if self._is_late else ZEROS_REST_S)
 
     # indexes and snapshots
 
@@ -191,7 +192,7 @@ class Upkeep:
     def _make_index(self, stem: str) -> IndexFile:
         """In the thread, at leisure: else the loop would get the interpreter only every second time."""
         file = self._journal.index_file(stem)
-        while file.add_columns() and not self._is_stopping.wait(REST_S):
+        while file.go_on() and not self._is_stopping.wait(INDEX_REST_S):
             pass
         return file
 
