@@ -124,7 +124,8 @@ class Sqs:
 
     def receive(self, queue: str, count: int, *, wait_s: int = 0) -> bytes:
         request = b'{"QueueUrl":"%b","MaxNumberOfMessages":%d,"VisibilityTimeout":%d,"WaitTimeSeconds":%d}'
-        return self.signer.request("ReceiveMessage", request % (self.urls[queue].encode(), count, VISIBILITY_S, wait_s))
+        values = (self.urls[queue].encode(), count, VISIBILITY_S, wait_s)
+        return self.signer.repeated("ReceiveMessage", request % values)
 
     def delete(self, queue: str, receipts: list[bytes], *, is_batch: bool) -> bytes:
         url = self.urls[queue].encode()

@@ -24,3 +24,13 @@ def test_a_request_is_signed_as_botocore_signs_it() -> None:
     to_sign = auth.string_to_sign(theirs, auth.canonical_request(theirs))
     assert sent == body
     assert headers["Authorization"].endswith(f"Signature={auth.signature(to_sign, theirs)}")
+
+
+def test_a_repeated_request_is_made_anew_when_the_date_changes() -> None:
+    signer = Signer("127.0.0.1:9324", key="AKIAEXAMPLE", secret="secret")
+    made = signer.repeated("ReceiveMessage", b"{}")
+    signer._until = float("inf")
+    assert signer.repeated("ReceiveMessage", b"{}") == signer.request("ReceiveMessage", b"{}")
+    signer._renew()
+    signer._date, signer._until = b"20010101T000000Z", float("inf")
+    assert signer.repeated("ReceiveMessage", b"{}") == signer.request("ReceiveMessage", b"{}") != made

@@ -76,6 +76,12 @@ def test_what_cannot_be_a_content_of_this_version_is_left_alone(c: Any, start: b
     assert (c.shown(b"", [b"i"], b"", [b"h"], [stored]) is not None) == is_one
 
 
+@given(text=st.text("[{}]a", max_size=100).map(str.encode), most=st.integers(0, 40))
+def test_brackets_are_counted_alike(c: Any, text: bytes, most: int) -> None:
+    expected = min(text.count(b"[") + text.count(b"{"), most + 1)
+    assert c.brackets(text, most) == texts.count_each(text, most) == expected
+
+
 @pytest.mark.parametrize(
     ("name", "arguments", "error"),
     [
@@ -95,6 +101,9 @@ def test_what_cannot_be_a_content_of_this_version_is_left_alone(c: Any, start: b
         ("shown", (b"", [b"a"], None, [b"b"], [b"c"]), TypeError),
         ("shown", (b"", [b"a"], b"", [1], [b"c"]), TypeError),
         ("shown", (b"", [b"a"], b"", [b"b"], [b"c"], b""), TypeError),
+        ("brackets", (b"", None), TypeError),
+        ("brackets", (None, 1), TypeError),
+        ("brackets", (b"", 1 << 70), OverflowError),
     ],
 )
 def test_what_cannot_be_written_is_refused(c: Any, name: str, arguments: tuple[Any, ...], error: type) -> None:
@@ -112,3 +121,4 @@ def test_who_asks_for_them_gets_the_same_with_and_without_it(c: Any, monkeypatch
         given = (b"i", [b"1", b"2"], b"h", [b"3", b"4"], [*contents, old])
         assert texts.shown(*given) == texts.show_each(*given)
         assert texts.shown(b"i", [b"1"], b"h", [b"3"], contents).endswith(b'"Body":"a"}]}')
+        assert texts.brackets(b"{[{", 1) == 2

@@ -1,6 +1,7 @@
 /* What a batch of plain messages is stored and answered as, each written in one go, for texts.py, which says what it is and
- * does it by itself where this was not built:
+ * does it by itself where this was not built; and a look at a request, whose bodies make it long:
  *
+ *     brackets(text, most) ──▶ how many, up to one more than `most`
  *     packed(bodies, sums, sender) ──▶ contents
  *     accepted(names, ids, sums) ──▶ reply
  *     shown(id_start, ids, handle_start, handles, contents) ──▶ reply; None: a content of another version
@@ -221,9 +222,34 @@ static PyObject *shown(PyObject *Py_UNUSED(module), PyObject *const *arguments, 
     return reply;
 }
 
+/* Requests */
+
+static PyObject *brackets(PyObject *Py_UNUSED(module), PyObject *const *arguments, Py_ssize_t given) {
+    static const char OPENING[] = {'{', '['};
+    if (!is_called_right(given, 2)) {
+        return NULL;
+    }
+    Part text = part_of(arguments[0]);
+    Py_ssize_t most = text.text == NULL ? 0 : PyLong_AsSsize_t(arguments[1]), count = 0;
+    if (PyErr_Occurred()) {
+        return NULL;
+    }
+    const char *end = text.text + text.length;
+    for (size_t n = 0; n < sizeof OPENING; n++) {
+        const char *at = text.text;
+        while (count <= most && (at = memchr(at, OPENING[n], (size_t)(end - at))) != NULL) {
+            count++;
+            at++;
+        }
+    }
+    return PyLong_FromSsize_t(count);
+}
+
 #define FUNCTION(name) {#name, (PyCFunction)(void (*)(void))(name), METH_FASTCALL, NULL}
 
-static PyMethodDef FUNCTIONS[] = {FUNCTION(packed), FUNCTION(accepted), FUNCTION(shown), {NULL, NULL, 0, NULL}};
+static PyMethodDef FUNCTIONS[] = {
+    FUNCTION(packed), FUNCTION(accepted), FUNCTION(shown), FUNCTION(brackets), {NULL, NULL, 0, NULL},
+};
 static struct PyModuleDef MODULE = {PyModuleDef_HEAD_INIT, "_texts", NULL, 0, FUNCTIONS, NULL, NULL, NULL, NULL};
 
 PyMODINIT_FUNC PyInit__texts(void) {
