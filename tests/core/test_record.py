@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from holdfast.core.limits import RECEIVE_COUNT_MAX
 from holdfast.core.queue.codec import (
     PLAIN,
     SENT,
@@ -219,7 +220,8 @@ def test_another_key_place_or_epoch_opens_nothing(message: Sent | Arrived | Move
 @given(headers)
 def test_a_header_is_read_as_it_was_packed(header: Header) -> None:
     assert unpack_header(b"??" + pack_header(header), 2) == header
-    assert pack_headers([header, header]) == pack_header(header) * 2
+    for count in (0, 1, 2, RECEIVE_COUNT_MAX, RECEIVE_COUNT_MAX + 1):
+        assert pack_headers([header] * count) == pack_header(header) * count
 
 
 @pytest.mark.parametrize("data", [b"", b"\0", b"\x40", b"\xff" * 40])

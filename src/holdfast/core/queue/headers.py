@@ -4,19 +4,21 @@ indexes.
 
 import struct
 from collections.abc import Sequence
-from itertools import starmap
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
+from holdfast.core.limits import RECEIVE_COUNT_MAX
 from holdfast.core.queue.dedup import NO_GROUP
 from holdfast.core.queue.record import NO_DIGEST, Arrived, Message, Moved, Sent
 from holdfast.core.types import Cause, Epoch, Header, Instant, Lsn, Seq
 
 _NO_DEADLINE: Final = Instant(0)
-HEADER: Final = struct.Struct("<QQIQQIqqqIQ?")
+_FORMAT: Final = "QQIQQIqqqIQ?"
+HEADER: Final = struct.Struct("<" + _FORMAT)
 HEADER_BYTES: Final = HEADER.size
 _pack: Final = HEADER.pack
+_PACK_SEVERAL: Final = [struct.Struct("<" + _FORMAT * count).pack for count in range(RECEIVE_COUNT_MAX + 1)]
 _fields: Final = msgspec.structs.astuple
 
 
@@ -26,7 +28,12 @@ def pack_header(header: Header) -> bytes:
 
 def pack_headers(headers: Sequence[Header]) -> bytes:
     """As `pack_header` of each, joined."""
-    return b"".join(starmap(_pack, map(_fields, headers)))
+    if len(headers) > RECEIVE_COUNT_MAX:
+        return b"".join([pack_header(header) for header in headers])
+    fields: list[Any] = []
+    for header in headers:
+        fields += _fields(header)
+    return _PACK_SEVERAL[len(headers)](*fields)
 
 
 def unpack_header(data: bytes | bytearray | memoryview, offset: int) -> Header:
