@@ -16,6 +16,7 @@ from bench.throughput import Sample, measure
 FIFO = " fifo"
 WARM_RUN_S = 1.0
 GAIN = 0.9
+WARM_S_MIN = 45.0  # in a restless hour two passes without gain came after 20 s, and the compiler went on for minutes
 SETTLE_S = 0.2
 SETTLE_S_MAX = 20.0
 IDLE = 0.1  # of a core, all of them together
@@ -46,12 +47,13 @@ def started(contenders: list[Contender], place: Place, results: Results) -> Iter
 def warm(running: Running, seconds_max: float, *, core: int) -> tuple[int, bool]:
     """Until a just-in-time compiler has nothing more to gain, on all cores: messages, and whether it got so far.
 
-    Two passes in a row that are not clearly cheaper than the best one before end it.
+    Two passes in a row that are not clearly cheaper than the best one before end it, but not too soon.
     """
-    deadline = time.monotonic() + seconds_max
+    began = time.monotonic()
+    deadline, soonest = began + seconds_max, began + min(WARM_S_MIN, seconds_max)
     best, idle_passes, messages = float("inf"), 0, 0
     running.served.pin(None)
-    while idle_passes < 2 and time.monotonic() < deadline:
+    while (idle_passes < 2 or time.monotonic() < soonest) and time.monotonic() < deadline:
         samples = [measure(running, mode, WARM_RUN_S, backlog=2000) for mode in running.dialect.modes]
         messages += sum(sample.messages for sample in samples)
         cost = sum(sample.cpu_us for sample in samples)

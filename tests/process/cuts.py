@@ -38,7 +38,7 @@ SMALL: dict[str, Any] = {
         "WINDOW_MAX": 64,
         "LOAD_MAX": 32,
     },
-    "upkeep": {"LOOK_EVERY_S": 0.1, "SNAPSHOT_SEGMENTS": 2},
+    "upkeep": {"LOOK_EVERY_S": 0.1, "COMPACT_AGAIN_S": 0.1, "SNAPSHOT_SEGMENTS": 2},
 }
 SHORT = {"HOLDFAST__USAGE__WINDOW_S": "2"}  # so that windows end within a test
 

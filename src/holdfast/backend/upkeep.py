@@ -40,6 +40,7 @@ RETRY_AFTER_S = 5.0  # a full disk is tried again
 ZEROS_REST_S = 0.0025  # between two pieces of zeros, while there is time
 INDEX_REST_S = 0.00125  # between two steps of an index
 COMPACT_PAUSE_S = 0.01  # between two steps, so that clients hardly notice
+COMPACT_AGAIN_S = 10.0  # before it is looked again whether a segment still empties by itself; to look costs time
 SNAPSHOT_SEGMENTS = 4  # sealed segments since the last snapshot that make replaying them worth its work,
 SNAPSHOT_RECORDS = 300_000  # or so many records in them: that takes seconds
 
@@ -87,6 +88,7 @@ class Upkeep:
         self._drafts = Drafts(primary.shard, primary.journal)
         self._is_replaying = False  # a subprocess makes a snapshot
         self._is_compact = True  # nothing has become worth compacting since it was last looked for
+        self._compact_at = 0.0  # not before this it is looked for again
         self._snapshot_lsn = Lsn(0)  # of the newest snapshot that this process knows
         self._choice = Choice()
         self._compacted: set[str] = set()  # stems of segments whose living messages have been written again
@@ -236,12 +238,13 @@ class Upkeep:
 
     async def _compact(self) -> None:
         """A segment that holds only a few living messages. It is removed after the next snapshots."""
-        if self._is_compact:
+        if self._is_compact or self._loop.time() < self._compact_at:
             return
         live = self._shard.live
         segment = self._choice.pick(self._journal.segments, live, done=self._compacted)
         self._is_compact = segment is None and not self._choice.is_waiting
         if segment is None:
+            self._compact_at = self._loop.time() + COMPACT_AGAIN_S
             return
         self._compacted.add(segment.stem)
         try:

@@ -33,9 +33,7 @@ class Choice:
     """Which segment is next. It has to be asked twice before it names one: only then it knows which are falling."""
 
     def __init__(self) -> None:
-        self._living: dict[
-            str, int
-        ] = {}  # bytes, by stem, of those that are worth it or may become so, when last asked
+        self._living: dict[str, int] = {}  # bytes of those that would be worth it when it was last asked, by stem
         self.is_waiting = False  # a segment was left alone that may be worth it when it is asked again
 
     def pick(self, segments: Sequence[Segment], live: Mapping[int, int], *, done: Container[str]) -> Segment | None:
@@ -52,10 +50,8 @@ class Choice:
             if not segment.has_index_file or not is_worth_it or segment.stem in done:
                 continue
             self._living[segment.stem] = living
-            if (
-                living < before.get(segment.stem, 0) * (FALLING_SHARE - 1) // FALLING_SHARE
-                or segment.stem not in before
-            ):
+            is_known = segment.stem in before
+            if not is_known or living < before[segment.stem] * (FALLING_SHARE - 1) // FALLING_SHARE:
                 self.is_waiting = True
             elif chosen is None:
                 chosen = segment
