@@ -56,8 +56,8 @@ def _creations(sqs: Sqs, count: int, tally: Tally) -> Conversation:
 
 
 def waiting_polls(place: Place, seconds: float = WATCH_S, *, count: int) -> Finding:
-    """Long polls on one empty queue, each on its own connection: memory, and CPU while nothing happens. The server's own
-    alone: nothing is written, and what the kernel's workers do then is left over from the experiments before."""
+    """Long polls on one empty queue, each on its own connection: memory, and CPU while nothing happens. Its own alone:
+    nothing is written, and what the kernel's workers do then is left over from the experiments before."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     count = min(count, hard - 200)
