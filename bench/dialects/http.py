@@ -2,9 +2,7 @@
 
 from bench.load import Framing, PeerError
 
-_USUAL_LENGTH = b"\r\nContent-Length: "
 _LENGTH = b"content-length:"
-_HEAD_BYTES = 400  # of a reply, in which it says that it is the last
 
 
 class HttpFraming(Framing):
@@ -13,10 +11,6 @@ class HttpFraming(Framing):
         if head_end < 0:
             return 0
         body = head_end + 4
-        at = data.find(_USUAL_LENGTH, 0, head_end)
-        if at >= 0:
-            end = body + int(data[at + len(_USUAL_LENGTH) : data.index(b"\r", at + 2)])
-            return end if end <= len(data) else 0
         head = data[:head_end].lower()
         at = head.find(_LENGTH)
         if at >= 0:
@@ -27,9 +21,7 @@ class HttpFraming(Framing):
         raise PeerError(f"a reply without a length: {data[:200]!r}")
 
     def is_last(self, reply: bytes) -> bool:
-        if reply.startswith(b"HTTP/1.0"):
-            return True
-        return reply.find(b"lose\r\n", 0, _HEAD_BYTES) >= 0 and b"connection: close" in reply[:_HEAD_BYTES].lower()
+        return reply.startswith(b"HTTP/1.0") or b"connection: close" in reply[:400].lower()
 
 
 def _end_of_chunks(data: bytes, at: int) -> int:

@@ -18,7 +18,6 @@ POOL_AGE_MAX_S = 60.0  # servers take a signature for minutes
 VISIBILITY_S = 600
 EMPTY_MAX = 3  # so many empty receives in a row end a drain
 BATCH = 10
-_DELETED = [b'"},{"Id":"%d","ReceiptHandle":"' % number for number in range(BATCH)]  # what stands before each handle
 
 
 class Sqs:
@@ -133,9 +132,9 @@ class Sqs:
         if not is_batch:
             request = b'{"QueueUrl":"%b","ReceiptHandle":"%b"}' % (url, receipts[0])
             return self.signer.request("DeleteMessage", request)
-        parts = [part for pair in zip(_DELETED, receipts, strict=False) for part in pair]
+        entries = [b'{"Id":"%d","ReceiptHandle":"%b"}' % each for each in enumerate(receipts)]
         return self.signer.request(
-            "DeleteMessageBatch", b'{"QueueUrl":"%b","Entries":[%b"}]}' % (url, b"".join(parts).removeprefix(b'"},'))
+            "DeleteMessageBatch", b'{"QueueUrl":"%b","Entries":[%b]}' % (url, b",".join(entries))
         )
 
 

@@ -56,8 +56,7 @@ def _creations(sqs: Sqs, count: int, tally: Tally) -> Conversation:
 
 
 def waiting_polls(place: Place, seconds: float = WATCH_S, *, count: int) -> Finding:
-    """Long polls on one empty queue, each on its own connection: memory, and CPU while nothing happens. Its own alone:
-    nothing is written, and what the kernel's workers do then is left over from the experiments before."""
+    """Long polls on one empty queue, each on its own connection: memory, and CPU while nothing happens."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     count = min(count, hard - 200)
@@ -72,9 +71,9 @@ def waiting_polls(place: Place, seconds: float = WATCH_S, *, count: int) -> Find
                 connections[-1].socket.sendall(server.sqs.receive(queue, 1, wait_s=POLL_S))
             time.sleep(1.0)
             used = server.served.resident() - before
-            cpu = server.served.own_cpu_s()
+            cpu = server.served.cpu_s()
             time.sleep(seconds)
-            cpu = server.served.own_cpu_s() - cpu
+            cpu = server.served.cpu_s() - cpu
         finally:
             for connection in connections:
                 connection.close()
