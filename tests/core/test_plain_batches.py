@@ -13,7 +13,7 @@ from holdfast.core.queue.plain import SentAll
 from holdfast.core.queue.record import NO_DIGEST, Sent
 from holdfast.core.queue.send import together
 from holdfast.core.queue.state import dump_lane
-from holdfast.core.types import Epoch, Group, Kind, LaneConfig, LaneId, Lsn, Receipt, Seq, WallMs
+from holdfast.core.types import Epoch, Group, Kind, LaneConfig, LaneId, Lsn, Receipt, Receipts, Seq, WallMs
 from tests.core.memory_disk import LANE as DISK_LANE
 from tests.core.memory_disk import SEGMENT, Host, MemoryDisk
 from tests.core.one_shard import SETTINGS, SMALL
@@ -168,30 +168,59 @@ DELETES = st.lists(
 def test_a_batch_and_single_deletes_say_and_leave_the_same(
     batches: list[list[tuple[int, int, int, int]]], kind: Kind
 ) -> None:
-    both = (Lead(LaneConfig(kind=kind)), Lead(LaneConfig(kind=kind)))
-    for lead in both:
+    leads = tuple(Lead(LaneConfig(kind=kind)) for _ in range(3))
+    for lead in leads:
         for number in range(12):
             lead.ask(send(1, **({"group": "g", "deduplication_id": f"{number}"} if kind is Kind.FIFO else {})), "send")
         lead.sync()
         take(lead, 9)
-    together, single = both
+    together, columns, single = leads
     for deletes in batches:
         leases = single.primary.shard.lanes[LANE].leases
-        commands: list[c.Command] = []
+        receipts: list[Receipt] = []
         for seq, epoch, lsn, number in deletes:
             held = leases.get(Seq(seq))
             known = (held.epoch, held.lsn, held.number) if held is not None else (Epoch(1), Lsn(seq + 1), 1)
             given_out = (Epoch(known[0] + epoch), Lsn(known[1] + lsn), known[2] + number)
-            commands.append(c.Delete(LANE, Receipt(LANE, Seq(seq), *given_out, handle=f"{seq}")))
+            receipts.append(Receipt(LANE, Seq(seq), *given_out, handle=f"{seq}"))
+        commands = [c.Delete(LANE, receipt) for receipt in receipts]
         together.primary.submit_all(commands, "batch", together.own, together.wall)
+        delete_by_columns(columns, receipts)
         for place, each in enumerate(commands):
             single.ask(each, place)
-        for lead in both:
+        for lead in leads:
             while lead.load():
                 pass
         ((_, outcomes),) = together.sync()
+        ((_, said),) = columns.sync()
         alone = dict(single.sync())
         assert list(map(repr, cast(list[Any], outcomes))) == [repr(alone[place]) for place in range(len(commands))]
-        assert dump_lane(together.primary.shard.lanes[LANE], together.own) == dump_lane(
-            single.primary.shard.lanes[LANE], single.own
-        )
+        assert repr(outcomes) == repr(said.apart() if isinstance(said, c.DeletedAll) else said)
+        one, two, three = (dump_lane(lead.primary.shard.lanes[LANE], lead.own) for lead in leads)
+        assert one == two == three
+
+
+def delete_by_columns(lead: Lead, receipts: list[Receipt]) -> None:
+    """As a host does it."""
+    rows = [(each.seq, each.epoch, each.lsn, each.number, each.handle) for each in receipts]
+    batch = c.DeleteAll(LANE, Receipts(LANE, *zip(*rows, strict=True)))
+    assert batch.apart() == [c.Delete(LANE, receipt) for receipt in receipts]
+    if lead.primary.submit_plain(batch, "columns", lead.own, lead.wall) is None:
+        lead.primary.submit_all(batch.apart(), "columns", lead.own, lead.wall)
+
+
+def test_a_batch_that_deletes_what_it_was_handed_is_done_at_once_and_of_another_kind_is_not() -> None:
+    for kind, is_done in ((Kind.STANDARD, True), (Kind.FIFO, False)):
+        lead = Lead(LaneConfig(kind=kind))
+        options = {"group": "g", "deduplication_id": "d"} if kind is Kind.FIFO else {}
+        lead.ask(send(1, **options), "send")
+        lead.sync()
+        (seq,) = take(lead, 1)
+        lease = lead.primary.shard.lanes[LANE].leases[Seq(seq)]
+        columns = Receipts(LANE, (Seq(seq),), (lease.epoch,), (lease.lsn,), (1,), ("h",))
+        done = lead.primary.submit_plain(c.DeleteAll(LANE, columns), "batch", lead.own, lead.wall)
+        assert done == (c.DeletedAll(1) if is_done else None)
+        assert [token for token, _ in lead.sync()] == (["batch"] if is_done else [])
+        assert (Seq(seq) in lead.primary.shard.lanes[LANE].leases) != is_done
+    nowhere = c.DeleteAll(LaneId(99), columns)
+    assert lead.primary.submit_plain(nowhere, "batch", lead.own, lead.wall) is None

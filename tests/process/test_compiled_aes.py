@@ -2,7 +2,7 @@
 
 import itertools
 from types import ModuleType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
@@ -182,24 +182,29 @@ def mac(key: bytes, row: bytes) -> bytes:
     return cbc.update(row)[16:]
 
 
-@given(key=KEYS, rows=st.lists(st.binary(min_size=50, max_size=50), max_size=12), at=st.integers(0, 18))
+@given(
+    key=KEYS,
+    rows=st.lists(st.binary(min_size=50, max_size=50), max_size=12),
+    at=st.integers(0, 18),
+    start=st.integers(0, 32),
+)
 def test_rows_are_authenticated_as_cryptography_does_it(
-    new_macs: "type[Macs]", key: bytes, rows: list[bytes], at: int
+    new_macs: "type[Macs]", key: bytes, rows: list[bytes], at: int, start: int
 ) -> None:
-    made = b"".join(mac(key, row[at : at + 32]) for row in rows)
+    made = b"".join(row[start : at + 32] + mac(key, row[at : at + 32])[:12] for row in rows)
     macs = new_macs(key)
-    assert macs.macs(b"".join(rows), 50, at) == made
-    assert macs.macs(b"".join(rows), 50, at) == made, "nothing is left over from the time before"
+    assert macs.with_macs(b"".join(rows), 50, at, start) == made
+    assert macs.with_macs(b"".join(rows), 50, at, start) == made, "nothing is left over from the time before"
 
 
 def test_rows_without_two_blocks_are_refused(new_macs: "type[Macs]") -> None:
     with pytest.raises(ValueError, match="32 bytes"):
         new_macs(bytes(16))
     macs = new_macs(bytes(32))
-    for rows, width, at in ((bytes(32), 32, 1), (bytes(33), 32, 0), (bytes(32), 0, 0), (bytes(32), 31, 0), ("", 32, 0)):
+    wrong: list[tuple[Any, ...]] = [(32, 1, 0), (31, 0, 0), (0, 0, 0), (32, 0, -1), (32, -1, -1), (32, 0, 33), (32, 0)]
+    for numbers in wrong:
         with pytest.raises(TypeError):
-            macs.macs(rows, width, at)  # type: ignore[arg-type]
-    with pytest.raises(TypeError):
-        macs.macs(bytes(32), 32, -1)
-    with pytest.raises(TypeError):
-        macs.macs(bytes(32), 32)  # type: ignore[call-arg]
+            macs.with_macs(bytes(32), *numbers)
+    for rows in (bytes(33), "", None):
+        with pytest.raises(TypeError):
+            macs.with_macs(rows, 32, 0, 0)  # type: ignore[arg-type]

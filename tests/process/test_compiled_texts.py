@@ -35,7 +35,7 @@ def test_contents_of_any_length_are_the_same(c: Any, length: int) -> None:
     bodies = [b"x" * length]
     (made,) = c.packed(bodies, [SUM], b"000000000000")
     assert [made] == texts.pack_each(bodies, [SUM], b"000000000000")
-    assert c.shown(b"", [b""], b"", [b""], [made]) == texts.show_each(b"", [b""], b"", [b""], [made])
+    assert c.shown(b"", b"", b"", b"", [made]) == texts.show_each(b"", b"", b"", b"", [made])
 
 
 @given(entries=st.lists(st.tuples(NAMES, NAMES, SUMS), min_size=1, max_size=100))
@@ -49,20 +49,21 @@ def test_answers_to_sends_are_the_same(c: Any, entries: list[tuple[str, str, byt
 
 
 @given(
-    messages=st.lists(st.tuples(ENDS, ENDS, BODIES, SUMS), min_size=1, max_size=100),
+    messages=st.lists(st.tuples(BODIES, SUMS), min_size=1, max_size=100),
     starts=st.tuples(ENDS, ENDS),
-    sender=SENDERS,
-    extras=st.binary(max_size=20),
+    widths=st.tuples(st.integers(0, 50), st.integers(0, 50)),
+    rest=st.tuples(SENDERS, st.binary(max_size=20)),
 )
 def test_answers_to_receives_are_the_same(
     c: Any,
-    messages: list[tuple[bytes, bytes, bytes, bytes]],
+    messages: list[tuple[bytes, bytes]],
     starts: tuple[bytes, bytes],
-    sender: bytes,
-    extras: bytes,
+    widths: tuple[int, int],
+    rest: tuple[bytes, bytes],
 ) -> None:
-    ids, handles = [message[0] for message in messages], [message[1] for message in messages]
-    contents = [content.pack(body, body_md5, sender=sender) + extras for _, _, body, body_md5 in messages]
+    sender, extras = rest
+    ids, handles = (bytes(range(width)) * len(messages) for width in widths)
+    contents = [content.pack(body, body_md5, sender=sender) + extras for body, body_md5 in messages]
     given = (starts[0], ids, starts[1], handles, contents)
     assert c.shown(*given) == texts.show_each(*given)
 
@@ -73,7 +74,7 @@ def test_what_cannot_be_a_content_of_this_version_is_left_alone(c: Any, start: b
     stored = bytes([version]) + start
     length = int.from_bytes(stored[2:6], "little") if len(stored) >= 22 else -1
     is_one = version == content.VERSION and 0 <= length <= len(stored) - 22 - stored[1]
-    assert (c.shown(b"", [b"i"], b"", [b"h"], [stored]) is not None) == is_one
+    assert (c.shown(b"", b"i", b"", b"h", [stored]) is not None) == is_one
 
 
 @given(text=st.text("[{}]a", max_size=100).map(str.encode), most=st.integers(0, 40))
@@ -97,10 +98,13 @@ def test_brackets_are_counted_alike(c: Any, text: bytes, most: int) -> None:
         ("accepted", (["a"], ["b"], [SUM + b"1"]), ValueError),
         ("accepted", (["a"], [], [SUM]), ValueError),
         ("accepted", (["a"], ["b"], None), ValueError),
-        ("shown", (b"", [b"a"], b"", [b"b"], []), ValueError),
-        ("shown", (b"", [b"a"], None, [b"b"], [b"c"]), TypeError),
-        ("shown", (b"", [b"a"], b"", [1], [b"c"]), TypeError),
-        ("shown", (b"", [b"a"], b"", [b"b"], [b"c"], b""), TypeError),
+        ("shown", (b"", b"a", b"", b"b", []), ValueError),
+        ("shown", (b"", b"abc", b"", b"bb", [b"c", b"c"]), ValueError),
+        ("shown", (b"", b"aa", b"", b"b", [b"c", b"c"]), ValueError),
+        ("shown", (b"", b"a", None, b"b", [b"c"]), TypeError),
+        ("shown", (b"", b"a", b"", 1, [b"c"]), TypeError),
+        ("shown", (b"", b"a", b"", b"b", [1]), TypeError),
+        ("shown", (b"", b"a", b"", b"b", [b"c"], b""), TypeError),
         ("brackets", (b"", None), TypeError),
         ("brackets", (None, 1), TypeError),
         ("brackets", (b"", 1 << 70), OverflowError),
@@ -118,7 +122,8 @@ def test_who_asks_for_them_gets_the_same_with_and_without_it(c: Any, monkeypatch
         contents = texts.packed([b"a"], [SUM], b"me")
         assert contents == texts.pack_each([b"a"], [SUM], b"me")
         assert texts.accepted(["a"], ["b"], [SUM]) == texts.accept_each(["a"], ["b"], [SUM])
-        given = (b"i", [b"1", b"2"], b"h", [b"3", b"4"], [*contents, old])
+        given = (b"i", b"12", b"h", b"34", [*contents, old])
         assert texts.shown(*given) == texts.show_each(*given)
-        assert texts.shown(b"i", [b"1"], b"h", [b"3"], contents).endswith(b'"Body":"a"}]}')
+        assert b'"MessageId":"i2","ReceiptHandle":"h4"' in texts.shown(*given)
+        assert texts.shown(b"i", b"1", b"h", b"3", contents).endswith(b'"Body":"a"}]}')
         assert texts.brackets(b"{[{", 1) == 2

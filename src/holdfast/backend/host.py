@@ -16,7 +16,7 @@ from holdfast.backend.writer import Writer
 from holdfast.core.errors import HoldfastError, NotPrimary
 from holdfast.core.log.primary import Primary
 from holdfast.core.log.recovery import recover
-from holdfast.core.queue.command import EMPTY_DELIVERY, Arrive, Command, Handover, SendAll
+from holdfast.core.queue.command import EMPTY_DELIVERY, Arrive, Command, Handover, Plain
 from holdfast.core.queue.shard import Shard
 from holdfast.core.types import Address, LaneId, ShardId
 from holdfast.runtime.aside import step_aside
@@ -126,11 +126,11 @@ class Host:
             raise NotPrimary
         lead.submit_all(commands, call)
 
-    def submit_plain(self, shard: ShardId, sends: SendAll, call: Call) -> None:
+    def submit_plain(self, shard: ShardId, batch: Plain, call: Call) -> None:
         lead = self._leads.get(shard)
         if lead is None:
             raise NotPrimary
-        lead.submit_plain(sends, call)
+        lead.submit_plain(batch, call)
 
     def end_turn(self, is_urgent: bool) -> None:
         for lead in self._leads.values():

@@ -29,11 +29,13 @@ from holdfast.core.queue.command import (
     ArriveReply,
     ChangeVisibility,
     Command,
+    DeletedAll,
     Delivery,
     Handover,
     Need,
     Outcome,
     PeekReply,
+    Plain,
     Send,
     SendAll,
     Settle,
@@ -128,18 +130,18 @@ class Lead:
             if type(command) is Send and type(outcome) is Accepted and outcome.lsn >= first:  # not a repeated one
                 put(outcome.lsn, Letter(command.content, wall))
 
-    def submit_plain(self, sends: SendAll, call: Call) -> None:
+    def submit_plain(self, batch: Plain, call: Call) -> None:
         if not self._own:
             self._begin_turn()
-        accepted: AcceptedAll | None = None
+        done: AcceptedAll | DeletedAll | None = None
         try:
-            accepted = self.primary.submit_plain(sends, call, self._own, self._wall)
+            done = self.primary.submit_plain(batch, call, self._own, self._wall)
         except Exception as problem:  # noqa: BLE001 - as in `submit`
             self._fail(problem)
-        if accepted is not None:
-            self._cache.put_all(accepted.lsn, sends.contents, self.primary.shard.wall)
-        else:
-            self.submit_all(sends.apart(), call)
+        if done is None:
+            self.submit_all(batch.apart(), call)
+        elif type(batch) is SendAll and type(done) is AcceptedAll:
+            self._cache.put_all(done.lsn, batch.contents, self.primary.shard.wall)
 
     def ask(self, command: Command) -> "asyncio.Future[object]":
         """For the host's own tasks."""

@@ -110,6 +110,21 @@ class Receipt(msgspec.Struct, frozen=True, gc=False):
     handle: str = ""  # as the client wrote it, for error texts
 
 
+class Receipts(msgspec.Struct, frozen=True, gc=False):
+    """Those of a batch, all of one lane, by columns."""
+
+    lane: LaneId
+    seqs: tuple[Seq, ...]
+    epochs: tuple[Epoch, ...]
+    lsns: tuple[Lsn, ...]
+    numbers: tuple[int, ...]
+    handles: tuple[str, ...]
+
+    def apart(self) -> list[Receipt]:
+        columns = zip(self.seqs, self.epochs, self.lsns, self.numbers, self.handles, strict=True)
+        return [Receipt(self.lane, *each) for each in columns]
+
+
 class Counts(msgspec.Struct, frozen=True, gc=False):
     visible: int
     in_flight: int

@@ -9,7 +9,16 @@ from typing import Any, cast
 
 from holdfast.core.errors import HoldfastError
 from holdfast.core.queue import receipt
-from holdfast.core.queue.command import DONE, Accepted, AcceptedAll, Answer, ChangeVisibility, Delivery, Outcome
+from holdfast.core.queue.command import (
+    DONE,
+    Accepted,
+    AcceptedAll,
+    Answer,
+    ChangeVisibility,
+    DeletedAll,
+    Delivery,
+    Outcome,
+)
 from holdfast.core.types import Receipt
 from holdfast.frontend.exchange import Exchange
 from holdfast.frontend.locate import Queue
@@ -152,10 +161,10 @@ class BatchCall(Call):
         self._names = names  # of the entries that were submitted
         self._refused = refused
 
-    def answered(self, answer: list[Outcome], _: Sequence[Letter], /) -> None:
+    def answered(self, answer: DeletedAll | list[Outcome], _: Sequence[Letter], /) -> None:
         failed = list(self._refused)
         successful: Sequence[str] = self._names
-        if answer.count(DONE) != len(answer):
+        if isinstance(answer, list) and answer.count(DONE) != len(answer):
             outcomes = list(zip(self._names, answer, strict=True))
             failed += [(name, outcome) for name, outcome in outcomes if isinstance(outcome, HoldfastError)]
             successful = [name for name, outcome in outcomes if not isinstance(outcome, HoldfastError)]

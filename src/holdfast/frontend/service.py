@@ -10,8 +10,8 @@ from typing import Any, Final, cast
 from holdfast.core import limits
 from holdfast.core.errors import HoldfastError, InvalidParameterValue, MissingParameter, QueueDoesNotExist
 from holdfast.core.queue import receipt
-from holdfast.core.queue.command import ChangeVisibility, Command, Delete, SendAll
-from holdfast.core.types import Kind
+from holdfast.core.queue.command import ChangeVisibility, Command, Delete, DeleteAll, SendAll
+from holdfast.core.types import Kind, Receipts
 from holdfast.frontend import dialect
 from holdfast.frontend.admit import Gate
 from holdfast.frontend.exchange import Exchange
@@ -220,15 +220,14 @@ class Service:
         queue = self._queue(request.queue_url, exchange)
         names, entries = batches.check(request.entries, "DeleteMessageBatch")
         handles = [entry.receipt_handle for entry in entries]
-        given: list[Any] | None = None
+        given: Receipts | None = None
         if all(handles):
             given = receipt.decode_all(handles, self._receipt_key, lane=queue.lane)  # type: ignore[arg-type]
-        if given is None:
+        if given is not None:
+            self._backend.submit_plain(queue.shard, DeleteAll(queue.lane, given), BatchCall(exchange, names, ()))
+        else:
             pairs = list(zip(names, entries, strict=True))
             self._submit_batch(exchange, queue, pairs, self._deletion)  # which refuses those that are none
-            return
-        lane, delete = _number(queue.lane), Delete
-        self._backend.submit_all(queue.shard, [delete(lane, each) for each in given], BatchCall(exchange, names, ()))
 
     def _change_batch(self, request: actions.ChangeMessageVisibilityBatch, exchange: Exchange) -> None:
         queue = self._queue(request.queue_url, exchange)
@@ -254,11 +253,6 @@ class Service:
             else:
                 names.append(name)
         self._submit_all(queue, commands, BatchCall(exchange, names, refused))
-
-
-def _number(value: Any) -> Any:
-    """One object for all commands: where its type is known, compiled code makes a new one for each use."""
-    return value
 
 
 def _reason(exchange: Exchange) -> tuple[str, str]:

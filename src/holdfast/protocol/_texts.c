@@ -4,7 +4,8 @@
  *     brackets(text, most) ──▶ how many, up to one more than `most`
  *     packed(bodies, sums, sender) ──▶ contents
  *     accepted(names, ids, sums) ──▶ reply
- *     shown(id_start, ids, handle_start, handles, contents) ──▶ reply; None: a content of another version
+ *     shown(id_start, ids, handle_start, handles, contents) ──▶ reply; None: a content of another version. Ids and handles are
+ *         as many pieces of one length as there are contents
  *
  * Nothing is known of queues here: lengths, copies and hexadecimal digits. Whatever is given is measured first, with all its
  * errors; then it is written, and the interpreter's lock is kept meanwhile: nobody else may change a list.
@@ -54,6 +55,12 @@ static Part part_of(PyObject *object) {
     }
     PyErr_SetString(PyExc_TypeError, "takes lists of bytes, or of texts in ASCII");
     return (Part){NULL, 0};
+}
+
+/* The `n`th of `count` pieces of one length. */
+static Part piece(Part all, Py_ssize_t count, Py_ssize_t n) {
+    Py_ssize_t length = all.length / count;
+    return (Part){all.text + n * length, length};
 }
 
 static Part nth(PyObject *list, Py_ssize_t n) {
@@ -194,26 +201,35 @@ static PyObject *shown(PyObject *Py_UNUSED(module), PyObject *const *arguments, 
     if (!is_called_right(given, 5)) {
         return NULL;
     }
-    PyObject *ids = arguments[1], *handles = arguments[3], *contents = arguments[4];
-    Part id_start = part_of(arguments[0]), handle_start = part_of(arguments[2]);
-    Py_ssize_t count = count_of(contents), of_ids = PyErr_Occurred() ? -1 : measure(ids, count, 0);
-    Py_ssize_t of_handles = of_ids < 0 ? -1 : measure(handles, count, 0);
-    if (of_handles < 0 || measure(contents, count, 0) < 0) {
+    PyObject *contents = arguments[4];
+    Part parts[4]; /* id_start, ids, handle_start, handles */
+    for (int n = 0; n < 4; n++) {
+        parts[n] = part_of(arguments[n]);
+        if (parts[n].text == NULL) {
+            return NULL;
+        }
+    }
+    Py_ssize_t count = count_of(contents);
+    if (measure(contents, count, 0) < 0) {
+        return NULL;
+    }
+    if (parts[1].length % count || parts[3].length % count) {
+        PyErr_SetString(PyExc_ValueError, "takes as many ids and handles as contents, each as long as the others");
         return NULL;
     }
     Py_ssize_t of_bodies = measure_bodies(contents);
     if (of_bodies < 0) {
         Py_RETURN_NONE;
     }
-    Py_ssize_t each = NEXT.length + id_start.length + HANDLE.length + handle_start.length + SUM.length + 2 * SUM_BYTES;
+    Py_ssize_t each = NEXT.length + parts[0].length + HANDLE.length + parts[2].length + SUM.length + 2 * SUM_BYTES;
     Py_ssize_t total = FIRST.length - NEXT.length + count * (each + BODY.length) + LAST.length;
-    PyObject *reply = PyBytes_FromStringAndSize(NULL, total + of_ids + of_handles + of_bodies);
+    PyObject *reply = PyBytes_FromStringAndSize(NULL, total + parts[1].length + parts[3].length + of_bodies);
     if (reply != NULL) {
         char *at = PyBytes_AS_STRING(reply);
         for (Py_ssize_t n = 0; n < count; n++) {
             Part content = nth(contents, n);
-            at = put(put(put(at, n ? NEXT : FIRST), id_start), nth(ids, n));
-            at = put(put(put(at, HANDLE), handle_start), nth(handles, n));
+            at = put(put(put(at, n ? NEXT : FIRST), parts[0]), piece(parts[1], count, n));
+            at = put(put(put(at, HANDLE), parts[2]), piece(parts[3], count, n));
             at = put_digits(put(at, SUM), content.text + SUM_AT);
             at = put(put(at, BODY), body_of(content));
         }

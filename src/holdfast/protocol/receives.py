@@ -134,12 +134,14 @@ def _reply(
     named = receipt.names(origin.shard, origin.lane, delivered, origin.receipt_key)
     id_start, ids = named.id_start, named.id_ends
     if any(message_ids):
-        id_start, ids = b"", [_id_of(own, id_start + end) for own, end in zip(message_ids, ids, strict=True)]
+        ends = texts.cut(ids, len(delivered))
+        ids = b"".join([_id_of(own, id_start + end) for own, end in zip(message_ids, ends, strict=True)])
+        id_start = b""
     if not attributes:
         return texts.shown(id_start, ids, named.handle_start, named.handle_ends, contents)
     sums, bodies = content.bodies_of(contents)
-    ends = [b'%b"%b}' % pair for pair in zip(bodies, attributes, strict=True)]
-    return texts.messages(id_start, ids, named.handle_start, named.handle_ends, sums=sums, ends=ends)
+    shown = [b'%b"%b}' % pair for pair in zip(bodies, attributes, strict=True)]
+    return texts.messages(id_start, ids, named.handle_start, named.handle_ends, sums=sums, ends=shown)
 
 
 def _id_of(own: bytes, derived: bytes) -> bytes:

@@ -33,8 +33,9 @@ def accepted(names: list[str], ids: list[str], sums: list[bytes]) -> bytes:
     return reply
 
 
-def shown(id_start: bytes, ids: list[bytes], handle_start: bytes, handles: list[bytes], contents: list[bytes]) -> bytes:
-    """The answer to a receive that asks for no attributes. Each MessageId and each handle is its start and end."""
+def shown(id_start: bytes, ids: bytes, handle_start: bytes, handles: bytes, contents: list[bytes]) -> bytes:
+    """The answer to a receive that asks for no attributes. Each MessageId and each handle is its start and its end;
+    ends have one length and stand in order, nothing between them."""
     reply: bytes | None = None
     if _c is not None:
         reply = _c.shown(id_start, ids, handle_start, handles, contents)
@@ -70,30 +71,29 @@ def accept_each(names: list[str], ids: list[str], sums: list[bytes]) -> bytes:
     return "".join(parts).encode()
 
 
-def show_each(
-    id_start: bytes, ids: list[bytes], handle_start: bytes, handles: list[bytes], contents: list[bytes]
-) -> bytes:
+def show_each(id_start: bytes, ids: bytes, handle_start: bytes, handles: bytes, contents: list[bytes]) -> bytes:
     sums, bodies = content.bodies_of(contents)
     return messages(id_start, ids, handle_start, handles, sums=sums, ends=[body + b'"}' for body in bodies])
 
 
 def messages(
-    id_start: bytes,
-    ids: list[bytes],
-    handle_start: bytes,
-    handles: list[bytes],
-    *,
-    sums: list[bytes],
-    ends: list[bytes],
+    id_start: bytes, ids: bytes, handle_start: bytes, handles: bytes, *, sums: list[bytes], ends: list[bytes]
 ) -> bytes:
     """`ends`: what follows the quote before each body, up to the brace behind the message."""
     handle_text = b'","ReceiptHandle":"' + handle_start
     parts = [b',{"MessageId":"' + id_start, b"", handle_text, b"", b'","MD5OfBody":"', b"", b'","Body":"', b""]
     parts *= len(ends)
-    parts[1::8], parts[3::8], parts[5::8], parts[7::8] = ids, handles, sums, ends
+    parts[1::8], parts[3::8] = cut(ids, len(ends)), cut(handles, len(ends))
+    parts[5::8], parts[7::8] = sums, ends
     parts[0] = b'{"Messages":[{"MessageId":"' + id_start
     parts.append(b"]}")
     return b"".join(parts)
+
+
+def cut(text: bytes, count: int) -> list[bytes]:
+    """Into so many pieces of one length."""
+    width = len(text) // count
+    return [text[at * width : (at + 1) * width] for at in range(count)]
 
 
 def count_each(text: bytes, most: int) -> int:

@@ -5,7 +5,8 @@
  *     Gcm(key).open(epoch, lsn, sealed, clear) ──▶ content; None: that is not what was sealed
  *     Gcm(key).open_all(epoch, lsns, offsets, lengths, data, base, width) ──▶ contents of records of a file whose bytes
  *         from `base` on are `data`, with clear parts of this width; ends before the first that is not what was sealed
- *     Macs(key).macs(rows, width, at) ──▶ 16 bytes for each row: CBC-MAC of the two blocks in it that begin at `at`
+ *     Macs(key).with_macs(rows, width, at, start) ──▶ each row from `start` to the end of the two blocks in it that begin at
+ *         `at`, and then 12 bytes of the CBC-MAC of these blocks
  *
  * The nonce of a record is epoch(32) ‖ lsn(64), big-endian. Where the library cannot be had there is no such module, and
  * crypto.py does without it.
@@ -24,6 +25,7 @@
 #define TAG_BYTES 16
 #define LENGTH_BYTES 4
 #define BLOCK 16
+#define MAC_BYTES 12
 #define GET_TAG 0x10 /* numbers of OpenSSL's EVP_CTRL_AEAD_GET_TAG and EVP_CTRL_AEAD_SET_TAG */
 #define SET_TAG 0x11
 
@@ -260,42 +262,61 @@ static PyObject *open_all(Gcm *self, PyObject *const *arguments, Py_ssize_t coun
     return contents;
 }
 
-static PyObject *macs(Macs *self, PyObject *const *arguments, Py_ssize_t count) {
-    if (!is_called_right(count, 3, "macs")) {
-        return NULL;
-    }
-    PyObject *rows = arguments[0];
-    Py_ssize_t width = PyLong_AsSsize_t(arguments[1]);
-    Py_ssize_t at = PyErr_Occurred() ? 0 : PyLong_AsSsize_t(arguments[2]);
-    if (PyErr_Occurred()) {
-        return NULL;
-    }
-    int is_right = PyBytes_Check(rows) && at >= 0 && width > 0 && at <= width - 2 * BLOCK;
-    if (!is_right || PyBytes_GET_SIZE(rows) % width != 0 || PyBytes_GET_SIZE(rows) > INT_MAX / 2) {
-        PyErr_SetString(PyExc_TypeError, "macs() takes rows of one width, with two blocks in each");
-        return NULL;
-    }
-    Py_ssize_t all = PyBytes_GET_SIZE(rows) / width;
-    PyObject *made = PyBytes_FromStringAndSize(NULL, all * BLOCK);
+/* The CBC-MACs of two blocks in each of so many rows, a block each; NULL: an error is set. */
+static PyObject *macs_of(Macs *self, const Byte *blocks, Py_ssize_t width, Py_ssize_t rows) {
+    PyObject *made = PyBytes_FromStringAndSize(NULL, rows * BLOCK);
     if (made == NULL) {
         return NULL;
     }
-    const Byte *row = (const Byte *)PyBytes_AS_STRING(rows) + at;
     Byte *to = (Byte *)PyBytes_AS_STRING(made);
-    int size = (int)(all * BLOCK), written = 0;
-    for (Py_ssize_t n = 0; n < all; n++) {
-        memcpy(to + n * BLOCK, row + n * width, BLOCK);
+    int size = (int)(rows * BLOCK), written = 0;
+    for (Py_ssize_t n = 0; n < rows; n++) {
+        memcpy(to + n * BLOCK, blocks + n * width, BLOCK);
     }
     int is_done = library.seal(self->blocks, to, &written, to, size) == 1;
-    for (Py_ssize_t n = 0; n < all; n++) {
+    for (Py_ssize_t n = 0; n < rows; n++) {
         for (Py_ssize_t byte = 0; byte < BLOCK; byte++) {
-            to[n * BLOCK + byte] ^= row[n * width + BLOCK + byte];
+            to[n * BLOCK + byte] ^= blocks[n * width + BLOCK + byte];
         }
     }
     if (!is_done || library.seal(self->blocks, to, &written, to, size) != 1) {
         Py_DECREF(made);
         return fail("it authenticated");
     }
+    return made;
+}
+
+static PyObject *with_macs(Macs *self, PyObject *const *arguments, Py_ssize_t count) {
+    Py_ssize_t numbers[3]; /* width, at, start */
+    if (!is_called_right(count, 4, "with_macs")) {
+        return NULL;
+    }
+    for (Py_ssize_t n = 0; n < 3; n++) {
+        numbers[n] = PyLong_AsSsize_t(arguments[n + 1]);
+        if (PyErr_Occurred()) {
+            return NULL;
+        }
+    }
+    PyObject *rows = arguments[0];
+    Py_ssize_t width = numbers[0], at = numbers[1], start = numbers[2];
+    int is_right = PyBytes_Check(rows) && width > 0 && at >= 0 && at <= width - 2 * BLOCK;
+    is_right = is_right && start >= 0 && start <= at + 2 * BLOCK;
+    if (!is_right || PyBytes_GET_SIZE(rows) % width != 0 || PyBytes_GET_SIZE(rows) > INT_MAX / 2) {
+        PyErr_SetString(PyExc_TypeError, "with_macs() takes rows of one width, with two blocks in each");
+        return NULL;
+    }
+    Py_ssize_t all = PyBytes_GET_SIZE(rows) / width, kept = at + 2 * BLOCK - start;
+    const char *row = PyBytes_AS_STRING(rows);
+    PyObject *macs = macs_of(self, (const Byte *)row + at, width, all);
+    PyObject *made = macs == NULL ? NULL : PyBytes_FromStringAndSize(NULL, all * (kept + MAC_BYTES));
+    if (made != NULL) {
+        char *to = PyBytes_AS_STRING(made);
+        for (Py_ssize_t n = 0; n < all; n++, to += kept + MAC_BYTES) {
+            memcpy(to, row + n * width + start, (size_t)kept);
+            memcpy(to + kept, PyBytes_AS_STRING(macs) + n * BLOCK, MAC_BYTES);
+        }
+    }
+    Py_XDECREF(macs);
     return made;
 }
 
@@ -363,7 +384,7 @@ static PyMethodDef GCM_METHODS[] = {
     METHOD("open_all", open_all),
     {NULL, NULL, 0, NULL},
 };
-static PyMethodDef MACS_METHODS[] = {METHOD("macs", macs), {NULL, NULL, 0, NULL}};
+static PyMethodDef MACS_METHODS[] = {METHOD("with_macs", with_macs), {NULL, NULL, 0, NULL}};
 static PyTypeObject GCM = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "holdfast.runtime._aes.Gcm",
     .tp_basicsize = sizeof(Gcm),

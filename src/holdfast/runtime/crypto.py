@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 KEY_BYTES: Final = 32
 NONCE_BYTES: Final = 12
 BLOCK: Final = 16
+MAC_BYTES: Final = 12  # of a block, in a receipt handle
 FINGERPRINT_BYTES: Final = 16
 MAGIC: Final = b"HFKEY\0\0\1"
 _nonce: Final = struct.Struct(">IQ").pack
@@ -101,14 +102,19 @@ class ReceiptKey:
         self._direct = _new_macs(derived) if _new_macs is not None else None
         self._encrypt = Cipher(algorithms.AES(derived), modes.ECB()).encryptor().update
 
-    def macs(self, rows: bytes, width: int, at: int) -> bytes:
-        """16 bytes for each row of so many bytes: of the two blocks in it that begin at `at`."""
+    def with_macs(self, rows: bytes, width: int, at: int, start: int) -> bytes:
+        """Each row of so many bytes from `start` to the end of the two blocks in it that begin at `at`, and then 12
+        bytes: the MAC of these blocks."""
         if self._direct is not None:
-            return self._direct.macs(rows, width, at)
+            return self._direct.with_macs(rows, width, at, start)
         firsts = b"".join([rows[place : place + BLOCK] for place in range(at, len(rows), width)])
         seconds = b"".join([rows[place : place + BLOCK] for place in range(at + BLOCK, len(rows), width)])
         chained = int.from_bytes(self._encrypt(firsts)) ^ int.from_bytes(seconds)
-        return self._encrypt(chained.to_bytes(len(firsts)))
+        macs, end = self._encrypt(chained.to_bytes(len(firsts))), at + 2 * BLOCK
+        parts: list[bytes] = []
+        for row in range(len(rows) // width):
+            parts += rows[row * width + start : row * width + end], macs[row * BLOCK : row * BLOCK + MAC_BYTES]
+        return b"".join(parts)
 
 
 class MasterKey:

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from holdfast.core.coordination.catalogue import QueueRow
 from holdfast.core.coordination.identity import Signatory
 from holdfast.core.coordination.store import Changes, Snapshot
-from holdfast.core.queue.command import Command, SendAll
+from holdfast.core.queue.command import Command, Plain
 from holdfast.core.types import LaneId, ShardId
 from holdfast.runtime.letter import Letter
 
@@ -43,8 +43,8 @@ class Backend(Protocol):
         """A batch: done in this order, answered at once."""
         ...
 
-    def submit_plain(self, shard: ShardId, sends: SendAll, call: Call) -> None:
-        """As `submit_all` of its messages; an AcceptedAll may be the answer."""
+    def submit_plain(self, shard: ShardId, batch: Plain, call: Call) -> None:
+        """As `submit_all` of its commands; an AcceptedAll or a DeletedAll may be the answer."""
         ...
 
     def cancel(self, shard: ShardId, call: Call) -> bool:

@@ -18,7 +18,7 @@ from typing import Any, Final, cast
 
 from holdfast.core.admission.bucket import Poured
 from holdfast.core.errors import HoldfastError, Overloaded, ServiceUnavailable
-from holdfast.core.queue.command import EMPTY_DELIVERY, Command, Outcome, Peek, Receive, SendAll
+from holdfast.core.queue.command import EMPTY_DELIVERY, Command, Outcome, Peek, Plain, Receive
 from holdfast.core.types import ShardId
 from holdfast.core.values import Fact
 from holdfast.runtime import frames
@@ -274,12 +274,12 @@ class Switch:
         else:
             link.ask(shard, commands, call, wait_s=BATCH)
 
-    def submit_plain(self, shard: ShardId, sends: SendAll, call: Call) -> None:
+    def submit_plain(self, shard: ShardId, batch: Plain, call: Call) -> None:
         link = self._links.get(shard)
         if link is None:
-            self._own.submit_plain(shard, sends, call)
+            self._own.submit_plain(shard, batch, call)
         else:
-            link.ask(shard, sends.apart(), call, wait_s=BATCH)
+            link.ask(shard, batch.apart(), call, wait_s=BATCH)
 
     def cancel(self, shard: ShardId, call: Call) -> bool:
         link = self._links.get(shard)

@@ -29,8 +29,11 @@ from holdfast.core.queue.command import (
     AcceptedAll,
     Command,
     Delete,
+    DeleteAll,
+    DeletedAll,
     Need,
     Outcome,
+    Plain,
     Receive,
     Send,
     SendAll,
@@ -110,17 +113,17 @@ class Primary:
             bound.append((self.shard.lsn, token, outcomes))
         return outcomes
 
-    def submit_plain(self, sends: SendAll, token: Any, own: Instant, wall: WallMs) -> AcceptedAll | None:
-        """As `submit_all` of its messages, with an AcceptedAll for their outcomes, which is known already. None: there
-        is more to it; nothing was done, and they have to be submitted apart."""
+    def submit_plain(self, batch: Plain, token: Any, own: Instant, wall: WallMs) -> AcceptedAll | DeletedAll | None:
+        """As `submit_all` of its commands, with one value for their outcomes, which is known already. None: there is
+        more to it; nothing was done, and they have to be submitted apart."""
         if self.waiting >= REPLIES_MAX:
             return None
         self._open(own, wall)
-        accepted = self._send_all(sends)
-        if accepted is not None:
-            bound = self._bound_local if self.shard.asynchronous and self.is_async(sends) else self._bound
-            bound.append((self.shard.lsn, token, accepted))
-        return accepted
+        done = self._send_all(batch) if isinstance(batch, SendAll) else self._delete_all(batch)
+        if done is not None:
+            bound = self._bound_local if self.shard.asynchronous and self.is_async(batch) else self._bound
+            bound.append((self.shard.lsn, token, done))
+        return done
 
     def _open(self, own: Instant, wall: WallMs) -> None:
         journal, shard = self.journal, self.shard
@@ -177,6 +180,15 @@ class Primary:
         self.shard.apply_plain(sent)
         return accepted
 
+    def _delete_all(self, deletes: DeleteAll) -> DeletedAll | None:
+        """None: there is more to decide, or no room for it, and nothing was done."""
+        deleted = self.shard.decide_delete_all(deletes) if not self.journal.is_exhausted() else None
+        if deleted is None:
+            return None
+        self.journal.append(deleted)
+        self.shard.apply(deleted)
+        return DeletedAll(len(deleted.seqs))
+
     def _write(self, records: tuple[Record, ...]) -> None:
         journal, shard = self.journal, self.shard
         for record in records:
@@ -191,7 +203,7 @@ class Primary:
                 return True
         return bool(self.shard.asynchronous) and self.is_async(command)
 
-    def is_async(self, command: Command | SendAll) -> bool:
+    def is_async(self, command: Command | Plain) -> bool:
         """Of a lane with members that its replies do not wait for. They know it: or a loss would go unnoticed."""
         since = self.shard.asynchronous.get(getattr(command, "lane", LaneId(0)))
         return since is not None and self.journal.is_replicated and since <= self.journal.committed

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from holdfast.core.errors import OutcomeUnknown
-from holdfast.core.queue.command import DONE, EMPTY_DELIVERY, AcceptedAll, Need, Outcome
+from holdfast.core.queue.command import DONE, EMPTY_DELIVERY, AcceptedAll, DeletedAll, Need, Outcome
 from holdfast.core.values import Fact
 
-Said = Outcome | list[Outcome] | AcceptedAll  # a list: of a batch, in its order
+Said = Outcome | list[Outcome] | AcceptedAll | DeletedAll  # a list: of a batch, in its order
 
 
 class Several:
@@ -46,4 +46,6 @@ def unknown(said: Said) -> Outcome | list[Outcome]:
     """What is said instead when nobody knows whether it will be true."""
     if isinstance(said, list):
         return [OutcomeUnknown() for _ in said]
-    return [OutcomeUnknown() for _ in range(said.count)] if type(said) is AcceptedAll else OutcomeUnknown()
+    if isinstance(said, AcceptedAll | DeletedAll):
+        return [OutcomeUnknown() for _ in range(said.count)]
+    return OutcomeUnknown()

@@ -17,6 +17,7 @@ from holdfast.core.types import (
     LaneId,
     Lsn,
     Receipt,
+    Receipts,
     Seq,
     ShardId,
     WallMs,
@@ -73,6 +74,19 @@ class Watch(msgspec.Struct, frozen=True, gc=False):
 class Delete(msgspec.Struct, frozen=True, gc=False):
     lane: LaneId
     receipt: Receipt
+
+
+class DeleteAll(msgspec.Struct, frozen=True, gc=False):
+    """Deletes of one lane, by columns: as a Delete of each, in this order."""
+
+    lane: LaneId
+    receipts: Receipts
+
+    def apart(self) -> list[Delete]:
+        return [Delete(self.lane, receipt) for receipt in self.receipts.apart()]
+
+
+Plain = SendAll | DeleteAll  # batches that come by columns
 
 
 class ChangeVisibility(msgspec.Struct, frozen=True, gc=False):
@@ -282,6 +296,15 @@ class AcceptedAll(msgspec.Struct, frozen=True, gc=False):
 
     def apart(self) -> list[Accepted]:
         return [Accepted(self.epoch, Lsn(self.lsn + at), Seq(self.seq + at)) for at in range(self.count)]
+
+
+class DeletedAll(msgspec.Struct, frozen=True, gc=False):
+    """The answer to DeleteAll: all of them are done."""
+
+    count: int
+
+    def apart(self) -> "list[Done]":
+        return [DONE] * self.count
 
 
 class Delivered(msgspec.Struct, frozen=True, gc=False):

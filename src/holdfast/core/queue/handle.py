@@ -16,7 +16,7 @@ from holdfast.core.queue.lease import Lease
 from holdfast.core.queue.moment import Moment
 from holdfast.core.queue.record import Changed, Deleted, Expired, Record
 from holdfast.core.queue.wheel import on_grid
-from holdfast.core.types import Header, Instant, Receipt, Seq
+from holdfast.core.types import Header, Instant, Receipt, Receipts, Seq
 
 _delete: Final = Delete
 _done: Final = DONE
@@ -69,6 +69,21 @@ def decide_deletes(lane: Lane, commands: Sequence[Command]) -> tuple[tuple[Recor
     if not is_ascending:
         seqs = list(dict.fromkeys(seqs))  # each once
     return (Deleted(own, tuple(seqs)),) if seqs else (), outcomes
+
+
+def decide_delete_all(lane: Lane, receipts: Receipts) -> Deleted | None:
+    """As `decide_deletes` of each if all of them delete a leased message of a standard queue, each another one, in the
+    order in which they were sent, as nearly all batches do. None: there is more to decide."""
+    if lane.is_fifo:
+        return None
+    leases: dict[Any, Lease] = lane.leases
+    last = 0
+    for seq, epoch, lsn in zip(receipts.seqs, receipts.epochs, receipts.lsns, strict=True):
+        lease = leases.get(seq)
+        if lease is None or seq <= last or lsn != lease.lsn or epoch != lease.epoch:
+            return None
+        last = seq
+    return Deleted(lane.lane, receipts.seqs)
 
 
 def held(lane: Lane, receipt: Receipt) -> Header | None:

@@ -5,7 +5,8 @@ characters. Nobody can make a handle for a message that was not handed to them: 
 (lane, seq) and (epoch, lsn, number), 16 bytes each, and needs a key.
 
 45 bytes are a whole number of base64's groups, so the handles of a batch can be turned into text, and back, as one. So
-are the first 9, which all handles of a lane have in common.
+are the first 9, which all handles of a lane have in common. What was read is authentic if it is what would be made of
+its own blocks.
 
 A MessageId is a version-8 UUID made of (epoch, lsn, shard) of the record that brought the message in:
 
@@ -14,29 +15,28 @@ A MessageId is a version-8 UUID made of (epoch, lsn, shard) of the record that b
 
 import struct
 from binascii import hexlify
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from hmac import compare_digest
 from typing import Any, Final, Protocol
 
 from librt.base64 import urlsafe_b64decode, urlsafe_b64encode
-from librt.strings import BytesWriter, read_i32_le, read_i64_le, write_i32_le, write_i64_be, write_i64_le
+from librt.strings import BytesWriter, write_i16_be, write_i32_be, write_i32_le, write_i64_be, write_i64_le
 
 from holdfast.core.errors import ReceiptHandleIsInvalid
 from holdfast.core.queue.command import AcceptedAll
-from holdfast.core.types import Epoch, LaneId, Lsn, Receipt, Seq, ShardId
+from holdfast.core.types import Epoch, LaneId, Lsn, Receipt, Receipts, ShardId
 from holdfast.core.values import Value
 
 _VERSION: Final = 2
+_VERSION_BYTE: Final = bytes([_VERSION])
 _HANDLE_BYTES: Final = 45
 HANDLE_CHARS: Final = 60
-_BLOCKS_AT: Final = 1  # in a handle's bytes: what its MAC covers,
+_BLOCKS_AT: Final = 1  # in a handle's bytes: what its MAC covers
 _BLOCKS_BYTES: Final = 32
-_MAC_AT: Final = 33  # and the MAC
-_MAC_BYTES: Final = 12
-_MADE_BYTES: Final = 16  # of which these are the first
 _OWN_AT: Final = 8  # in the blocks: what handles of one lane do not have in common
-_OWN_CHARS: Final = 48
+_FIELDS: Final = "xQQIQI12x"  # lane, seq, epoch, lsn, number
+_FIELD_COUNT: Final = 5
 _U32: Final = 0xFFFFFFFF  # receives are counted modulo its successor
 _SIGN: Final = 0x80000000
 _LOW_BITS: Final = 36  # of an lsn, at the end of a MessageId
@@ -45,24 +45,26 @@ _pack: Final = struct.pack
 
 
 class ReceiptKey(Protocol):
-    def macs(self, rows: bytes, width: int, at: int) -> bytes:
-        """16 bytes for each row of so many bytes: of the two blocks in it that begin at `at`."""
+    def with_macs(self, rows: bytes, width: int, at: int, start: int) -> bytes:
+        """Each row of so many bytes from `start` to the end of the two blocks in it that begin at `at`, and then 12
+        bytes: the MAC of these blocks."""
         ...
 
 
 class Names(Value, frozen=True):
-    """MessageIds and handles, in order: each is its start and one of its ends."""
+    """MessageIds and handles: each is its start and one of its ends, which have one length and stand in order, nothing
+    between them."""
 
     id_start: bytes
-    id_ends: list[bytes]
+    id_ends: bytes
     handle_start: bytes
-    handle_ends: list[bytes]
+    handle_ends: bytes
 
 
 def encode(receipt: Receipt, key: ReceiptKey) -> str:
     blocks = BytesWriter()
     _write_blocks(blocks, receipt.lane, receipt, receipt.number)
-    return (_handle_start(receipt.lane) + _handle_ends(blocks.getvalue(), key)[0]).decode()
+    return (_handle_start(receipt.lane) + _handle_ends(blocks.getvalue(), key)).decode()
 
 
 def names(shard: ShardId, lane: LaneId, delivered: Sequence[Any], key: ReceiptKey) -> Names:
@@ -76,12 +78,14 @@ def names(shard: ShardId, lane: LaneId, delivered: Sequence[Any], key: ReceiptKe
         if high < 0:
             epoch, high = header.epoch, lsn >> _LOW_BITS
         are_alike = are_alike and lsn >> _LOW_BITS == high and header.epoch == epoch
-        write_i64_be(lows, lsn & _LOW_MASK)
+        low = lsn & _LOW_MASK
+        write_i16_be(lows, low >> 32)
+        write_i32_be(lows, ((low & _U32) ^ _SIGN) - _SIGN)
     if are_alike:
-        id_start, ids = _id_start(shard, Epoch(epoch), high).encode(), _low_digits(hexlify(lows.getvalue()))
+        id_start, ids = _id_start(shard, Epoch(epoch), high).encode(), hexlify(lows.getvalue())
     else:
         id_start = b""
-        ids = [message_id(shard, each.header.epoch, each.header.lsn).encode() for each in delivered]
+        ids = "".join([message_id(shard, each.header.epoch, each.header.lsn) for each in delivered]).encode()
     return Names(id_start, ids, _handle_start(lane), _handle_ends(blocks.getvalue(), key))
 
 
@@ -94,20 +98,9 @@ def _write_blocks(blocks: BytesWriter, lane: LaneId, message: Any, number: int) 
     write_i32_le(blocks, ((number & _U32) ^ _SIGN) - _SIGN)
 
 
-def _handle_ends(blocks: bytes, key: ReceiptKey) -> list[bytes]:
-    """What follows version and lane."""
-    macs, ends = key.macs(blocks, _BLOCKS_BYTES, 0), BytesWriter()
-    for row in range(len(blocks) // _BLOCKS_BYTES):
-        start, made = row * _BLOCKS_BYTES, row * _MADE_BYTES
-        ends.write(blocks[start + _OWN_AT : start + _BLOCKS_BYTES])
-        ends.write(macs[made : made + _MAC_BYTES])
-    text = urlsafe_b64encode(ends.getvalue())
-    return [text[at : at + _OWN_CHARS] for at in range(0, len(text), _OWN_CHARS)]
-
-
-def _low_digits(digits: bytes) -> list[bytes]:
-    """The last twelve of each sixteen."""
-    return [digits[at : at + 12] for at in range(4, len(digits), 16)]
+def _handle_ends(blocks: bytes, key: ReceiptKey) -> bytes:
+    """What follows version and lane, of all of them."""
+    return urlsafe_b64encode(key.with_macs(blocks, _BLOCKS_BYTES, 0, _OWN_AT))
 
 
 @lru_cache(256)
@@ -117,23 +110,27 @@ def _handle_start(lane: LaneId) -> bytes:
 
 def decode(handle: str, key: ReceiptKey, *, lane: LaneId) -> Receipt:
     """The receipt of this lane, or ReceiptHandleIsInvalid: forged, garbled, or of another queue."""
-    given = _read([handle], key)
-    if given is None:
+    fields = _read([handle], key)
+    if fields is None:
         raise ReceiptHandleIsInvalid(f'The input receipt handle "{handle}" is not a valid receipt handle.')
-    lanes, receipts = given
-    if lanes[0] != lane:
+    given, seq, epoch, lsn, number = fields
+    if given != lane:
         raise ReceiptHandleIsInvalid(f'The receipt handle "{handle}" is not valid for this queue.')
-    return receipts[0]
+    return Receipt(lane, seq, epoch, lsn, number, handle)
 
 
-def decode_all(handles: Sequence[str], key: ReceiptKey, *, lane: LaneId) -> list[Receipt] | None:
+def decode_all(handles: Sequence[str], key: ReceiptKey, *, lane: LaneId) -> Receipts | None:
     """As `decode` of each. None: it refuses at least one of them."""
-    given = _read(handles, key)
-    return given[1] if given is not None and given[0].count(lane) == len(handles) else None
+    fields = _read(handles, key)
+    if fields is None or fields[0::_FIELD_COUNT].count(lane) != len(handles):
+        return None
+    seqs, epochs = fields[1::_FIELD_COUNT], fields[2::_FIELD_COUNT]
+    return Receipts(lane, seqs, epochs, fields[3::_FIELD_COUNT], fields[4::_FIELD_COUNT], tuple(handles))
 
 
-def _read(handles: Sequence[str], key: ReceiptKey) -> tuple[list[Any], list[Receipt]] | None:
-    """Their lanes, and what they say. None: at least one of them is no handle that was made with this key."""
+def _read(handles: Sequence[str], key: ReceiptKey) -> tuple[Any, ...] | None:
+    """What they say: the fields of each, one handle after the other. None: at least one of them is no handle that was
+    made with this key."""
     count, text = len(handles), "".join(handles)
     if any(len(handle) != HANDLE_CHARS for handle in handles) or "+" in text or "/" in text:
         return None
@@ -141,31 +138,16 @@ def _read(handles: Sequence[str], key: ReceiptKey) -> tuple[list[Any], list[Rece
         data = urlsafe_b64decode(text)
     except ValueError:
         return None
-    if len(data) != count * _HANDLE_BYTES or not _are_authentic(data, key):  # other characters were passed over
+    if len(data) != count * _HANDLE_BYTES or data[::_HANDLE_BYTES] != _VERSION_BYTE * count:
+        return None  # of another version; or other characters were passed over
+    if not compare_digest(key.with_macs(data, _HANDLE_BYTES, _BLOCKS_AT, 0), data):
         return None
-    lanes: list[Any] = []
-    receipts: list[Receipt] = []
-    at = _BLOCKS_AT
-    for handle in handles:
-        lane, seq, lsn = read_i64_le(data, at), read_i64_le(data, at + 8), read_i64_le(data, at + 20)
-        epoch: int = read_i32_le(data, at + 16)  # has a sign here
-        number: int = read_i32_le(data, at + 28)
-        receipts.append(Receipt(LaneId(lane), Seq(seq), Epoch(epoch & _U32), Lsn(lsn), number & _U32, handle))
-        lanes.append(lane)
-        at += _HANDLE_BYTES
-    return lanes, receipts
+    return _reader(count)(data)
 
 
-def _are_authentic(data: bytes, key: ReceiptKey) -> bool:
-    macs = key.macs(data, _HANDLE_BYTES, _BLOCKS_AT)
-    given, made = BytesWriter(), BytesWriter()
-    for row in range(len(data) // _HANDLE_BYTES):
-        at, mac = row * _HANDLE_BYTES, row * _MADE_BYTES
-        if data[at] != _VERSION:
-            return False
-        given.write(data[at + _MAC_AT : at + _HANDLE_BYTES])
-        made.write(macs[mac : mac + _MAC_BYTES])
-    return compare_digest(given.getvalue(), made.getvalue())
+@lru_cache(16)
+def _reader(count: int) -> Callable[[bytes], tuple[Any, ...]]:
+    return struct.Struct("<" + _FIELDS * count).unpack
 
 
 def message_id(shard: ShardId, epoch: Epoch, lsn: Lsn) -> str:
