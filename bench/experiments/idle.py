@@ -1,5 +1,6 @@
 """P13, P14 and P17: what is there and does nothing, and how soon a server is there."""
 
+import os
 import resource
 import time
 from statistics import median
@@ -69,6 +70,7 @@ def waiting_polls(place: Place, seconds: float = WATCH_S, *, count: int) -> Find
             for _ in range(count):
                 connections.append(connect(server.sqs))
                 connections[-1].socket.sendall(server.sqs.receive(queue, 1, wait_s=POLL_S))
+            os.sync()  # what was done before has been written: kernel workers are counted, whoever they work for
             time.sleep(1.0)
             used = server.served.resident() - before
             cpu = server.served.cpu_s()

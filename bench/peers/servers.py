@@ -102,7 +102,7 @@ def start_nats_sync(place: Place) -> Running:
 
 
 PEERS = (
-    Contender("ElasticMQ", False, MEMORY, start_elasticmq, warm_s_max=60.0),
+    Contender("ElasticMQ", False, MEMORY, start_elasticmq, warm_s_max=150.0),
     Contender("GoAWS", False, MEMORY, start_goaws),
     Contender("ministack", False, MEMORY, start_ministack, rounds_max=1),
     Contender("moto", False, MEMORY, start_moto, rounds_max=1),

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from holdfast.core.log.files import Write
 from holdfast.core.log.journal import Journal
 from holdfast.core.queue import command as c
+from holdfast.core.queue.columns import AcceptedAll, DeleteAll, DeletedAll, SendAll
 from holdfast.core.queue.plain import SentAll
 from holdfast.core.queue.record import NO_DIGEST, Sent
 from holdfast.core.queue.send import together
@@ -57,13 +58,13 @@ def test_a_batch_and_single_sends_leave_the_same_log_state_and_order(
             if step == "send":
                 sends = [send(size) for size in value]
                 batch.primary.submit_all(sends, "batch", batch.own, batch.wall)
-                sent = c.SendAll(LANE, *([getattr(each, part) for each in sends] for part in PARTS))
+                sent = SendAll(LANE, *([getattr(each, part) for each in sends] for part in PARTS))
                 columns.primary.submit_plain(sent, "columns", columns.own, columns.wall)
                 for each in sends:
                     single.ask(each, "single")
                 ((_, outcomes),) = batch.sync()
                 ((_, accepted),) = columns.sync()
-                assert outcomes == cast(c.AcceptedAll, accepted).apart() == [answer for _, answer in single.sync()]
+                assert outcomes == cast(AcceptedAll, accepted).apart() == [answer for _, answer in single.sync()]
             elif step == "receive":
                 assert take(batch, value) == take(columns, value) == take(single, value)
             else:
@@ -107,7 +108,7 @@ def test_what_needs_more_than_a_place_is_decided_one_by_one(config: LaneConfig, 
 def test_a_batch_for_a_lane_that_is_not_there_and_one_with_another_command_are_decided_one_by_one() -> None:
     lead = Lead()
     elsewhere = c.Send(LaneId(99), b"", b"", 0)
-    columns = c.SendAll(elsewhere.lane, [b""], [b""], [0])
+    columns = SendAll(elsewhere.lane, [b""], [b""], [0])
     assert together([elsewhere]) == columns
     assert lead.primary.submit_plain(columns, "batch", lead.own, lead.wall) is None
     assert lead.sync() == []
@@ -195,7 +196,7 @@ def test_a_batch_and_single_deletes_say_and_leave_the_same(
         ((_, said),) = columns.sync()
         alone = dict(single.sync())
         assert list(map(repr, cast(list[Any], outcomes))) == [repr(alone[place]) for place in range(len(commands))]
-        assert repr(outcomes) == repr(said.apart() if isinstance(said, c.DeletedAll) else said)
+        assert repr(outcomes) == repr(said.apart() if isinstance(said, DeletedAll) else said)
         one, two, three = (dump_lane(lead.primary.shard.lanes[LANE], lead.own) for lead in leads)
         assert one == two == three
 
@@ -203,7 +204,7 @@ def test_a_batch_and_single_deletes_say_and_leave_the_same(
 def delete_by_columns(lead: Lead, receipts: list[Receipt]) -> None:
     """As a host does it."""
     rows = [(each.seq, each.epoch, each.lsn, each.number, each.handle) for each in receipts]
-    batch = c.DeleteAll(LANE, Receipts(LANE, *zip(*rows, strict=True)))
+    batch = DeleteAll(LANE, Receipts(LANE, *zip(*rows, strict=True)))
     assert batch.apart() == [c.Delete(LANE, receipt) for receipt in receipts]
     if lead.primary.submit_plain(batch, "columns", lead.own, lead.wall) is None:
         lead.primary.submit_all(batch.apart(), "columns", lead.own, lead.wall)
@@ -218,9 +219,9 @@ def test_a_batch_that_deletes_what_it_was_handed_is_done_at_once_and_of_another_
         (seq,) = take(lead, 1)
         lease = lead.primary.shard.lanes[LANE].leases[Seq(seq)]
         columns = Receipts(LANE, (Seq(seq),), (lease.epoch,), (lease.lsn,), (1,), ("h",))
-        done = lead.primary.submit_plain(c.DeleteAll(LANE, columns), "batch", lead.own, lead.wall)
-        assert done == (c.DeletedAll(1) if is_done else None)
+        done = lead.primary.submit_plain(DeleteAll(LANE, columns), "batch", lead.own, lead.wall)
+        assert done == (DeletedAll(1) if is_done else None)
         assert [token for token, _ in lead.sync()] == (["batch"] if is_done else [])
         assert (Seq(seq) in lead.primary.shard.lanes[LANE].leases) != is_done
-    nowhere = c.DeleteAll(LaneId(99), columns)
+    nowhere = DeleteAll(LaneId(99), columns)
     assert lead.primary.submit_plain(nowhere, "batch", lead.own, lead.wall) is None

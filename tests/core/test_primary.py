@@ -19,6 +19,7 @@ from holdfast.core.log.journal import Journal
 from holdfast.core.log.primary import Primary, Reply
 from holdfast.core.queue import command as c
 from holdfast.core.queue.codec import decode
+from holdfast.core.queue.columns import SendAll
 from holdfast.core.queue.command import Delivery, Need
 from holdfast.core.queue.poll import Polls, Waiter
 from holdfast.core.queue.record import Deleted
@@ -302,7 +303,7 @@ def test_only_so_much_waits_for_the_next_segment() -> None:
 def test_columns_are_not_taken_where_their_messages_would_wait_or_be_refused() -> None:
     lead = Lead()
     lead.log.is_between = True
-    columns = c.SendAll(LANE, [b"b", b"c"], [b"b", b"c"], [1, 1])
+    columns = SendAll(LANE, [b"b", b"c"], [b"b", b"c"], [1, 1])
     assert lead.primary.submit_plain(columns, "batch", lead.own, lead.wall) is None
     lead.log.is_between = False
     with changed_limits({"REPLIES_MAX": 1}):
@@ -313,7 +314,7 @@ def test_columns_are_not_taken_where_their_messages_would_wait_or_be_refused() -
 
 def test_who_sent_columns_that_another_host_may_have_is_told_so_for_each_message() -> None:
     lead = Lead()
-    columns = c.SendAll(LANE, [b"b", b"c"], [b"b", b"c"], [1, 1])
+    columns = SendAll(LANE, [b"b", b"c"], [b"b", b"c"], [1, 1])
     assert lead.primary.submit_plain(columns, "batch", lead.own, lead.wall) is not None
     ((_, answers),) = lead.primary.abandon()
     assert [type(each) for each in cast(list[object], answers)] == [OutcomeUnknown, OutcomeUnknown]

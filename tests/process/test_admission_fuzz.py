@@ -21,7 +21,8 @@ from botocore.credentials import Credentials
 
 from holdfast.core.coordination.catalogue import QueueRow
 from holdfast.core.coordination.identity import ROOT
-from holdfast.core.queue.command import Command, Plain
+from holdfast.core.queue.columns import Columns
+from holdfast.core.queue.command import Command
 from holdfast.core.types import LaneId, QueueName, ShardId, WallMs
 from holdfast.frontend.admit import Signatures
 from holdfast.frontend.companions import Companions
@@ -75,7 +76,7 @@ class Commands:
     def submit_all(self, _shard: ShardId, commands: Sequence[Command], _call: Call) -> None:
         self.taken.extend(commands)
 
-    def submit_plain(self, _shard: ShardId, batch: Plain, _call: Call) -> None:
+    def submit_plain(self, _shard: ShardId, batch: Columns, _call: Call) -> None:
         self.taken.extend(batch.apart())
 
     def cancel(self, _shard: ShardId, _call: Call) -> bool:

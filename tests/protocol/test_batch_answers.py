@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from holdfast.core.errors import HoldfastError
 from holdfast.core.queue import receipt
-from holdfast.core.queue.command import AcceptedAll
+from holdfast.core.queue.columns import AcceptedAll
 from holdfast.core.types import Epoch, Lsn, Seq, ShardId
 from holdfast.protocol import batches, json, texts
 from holdfast.protocol.actions import SendEntry

@@ -15,7 +15,8 @@ from holdfast.core.errors import (
     MissingParameter,
     UnsupportedOperation,
 )
-from holdfast.core.queue.command import Send, SendAll
+from holdfast.core.queue.columns import SendAll
+from holdfast.core.queue.command import Send
 from holdfast.core.types import Kind, LaneConfig, LaneId
 from holdfast.protocol import actions, content, decoding, messages
 from holdfast.protocol.actions import AttributeValue, SendMessage

@@ -16,7 +16,8 @@ from holdfast.backend.writer import Writer
 from holdfast.core.errors import HoldfastError, NotPrimary
 from holdfast.core.log.primary import Primary
 from holdfast.core.log.recovery import recover
-from holdfast.core.queue.command import EMPTY_DELIVERY, Arrive, Command, Handover, Plain
+from holdfast.core.queue.columns import Columns
+from holdfast.core.queue.command import EMPTY_DELIVERY, Arrive, Command, Handover
 from holdfast.core.queue.shard import Shard
 from holdfast.core.types import Address, LaneId, ShardId
 from holdfast.runtime.aside import step_aside
@@ -126,7 +127,7 @@ class Host:
             raise NotPrimary
         lead.submit_all(commands, call)
 
-    def submit_plain(self, shard: ShardId, batch: Plain, call: Call) -> None:
+    def submit_plain(self, shard: ShardId, batch: Columns, call: Call) -> None:
         lead = self._leads.get(shard)
         if lead is None:
             raise NotPrimary

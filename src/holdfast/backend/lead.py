@@ -22,22 +22,19 @@ from holdfast.backend.reasons import Reasons
 from holdfast.backend.writer import Writer
 from holdfast.core.log.archive import Found
 from holdfast.core.log.primary import Primary, Reply
+from holdfast.core.queue.columns import AcceptedAll, Columns, DeletedAll, SendAll
 from holdfast.core.queue.command import (
     Accepted,
-    AcceptedAll,
     Arrive,
     ArriveReply,
     ChangeVisibility,
     Command,
-    DeletedAll,
     Delivery,
     Handover,
     Need,
     Outcome,
     PeekReply,
-    Plain,
     Send,
-    SendAll,
     Settle,
 )
 from holdfast.core.queue.outbox import Outgoing
@@ -130,7 +127,7 @@ class Lead:
             if type(command) is Send and type(outcome) is Accepted and outcome.lsn >= first:  # not a repeated one
                 put(outcome.lsn, Letter(command.content, wall))
 
-    def submit_plain(self, batch: Plain, call: Call) -> None:
+    def submit_plain(self, batch: Columns, call: Call) -> None:
         if not self._own:
             self._begin_turn()
         done: AcceptedAll | DeletedAll | None = None

@@ -9,16 +9,8 @@ from typing import Any, cast
 
 from holdfast.core.errors import HoldfastError
 from holdfast.core.queue import receipt
-from holdfast.core.queue.command import (
-    DONE,
-    Accepted,
-    AcceptedAll,
-    Answer,
-    ChangeVisibility,
-    DeletedAll,
-    Delivery,
-    Outcome,
-)
+from holdfast.core.queue.columns import AcceptedAll, DeletedAll
+from holdfast.core.queue.command import DONE, Accepted, Answer, ChangeVisibility, Delivery, Outcome
 from holdfast.core.types import Receipt
 from holdfast.frontend.exchange import Exchange
 from holdfast.frontend.locate import Queue

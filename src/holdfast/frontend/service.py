@@ -10,7 +10,8 @@ from typing import Any, Final, cast
 from holdfast.core import limits
 from holdfast.core.errors import HoldfastError, InvalidParameterValue, MissingParameter, QueueDoesNotExist
 from holdfast.core.queue import receipt
-from holdfast.core.queue.command import ChangeVisibility, Command, Delete, DeleteAll, SendAll
+from holdfast.core.queue.columns import DeleteAll, SendAll
+from holdfast.core.queue.command import ChangeVisibility, Command, Delete
 from holdfast.core.types import Kind, Receipts
 from holdfast.frontend import dialect
 from holdfast.frontend.admit import Gate

@@ -16,7 +16,8 @@ from holdfast.core.errors import (
     InvalidParameterValue,
     UnsupportedOperation,
 )
-from holdfast.core.queue.command import Command, Send, SendAll
+from holdfast.core.queue.columns import SendAll
+from holdfast.core.queue.command import Command, Send
 from holdfast.core.types import Kind, LaneConfig, LaneId
 from holdfast.core.values import Value
 from holdfast.protocol import content, digests, texts

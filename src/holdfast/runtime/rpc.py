@@ -8,7 +8,8 @@ from typing import Any, Protocol
 from holdfast.core.coordination.catalogue import QueueRow
 from holdfast.core.coordination.identity import Signatory
 from holdfast.core.coordination.store import Changes, Snapshot
-from holdfast.core.queue.command import Command, Plain
+from holdfast.core.queue.columns import Columns
+from holdfast.core.queue.command import Command
 from holdfast.core.types import LaneId, ShardId
 from holdfast.runtime.letter import Letter
 
@@ -43,7 +44,7 @@ class Backend(Protocol):
         """A batch: done in this order, answered at once."""
         ...
 
-    def submit_plain(self, shard: ShardId, batch: Plain, call: Call) -> None:
+    def submit_plain(self, shard: ShardId, batch: Columns, call: Call) -> None:
         """As `submit_all` of its commands; an AcceptedAll or a DeletedAll may be the answer."""
         ...
 

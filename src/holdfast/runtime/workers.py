@@ -18,7 +18,8 @@ from typing import Any, Final, cast
 
 from holdfast.core.admission.bucket import Poured
 from holdfast.core.errors import HoldfastError, Overloaded, ServiceUnavailable
-from holdfast.core.queue.command import EMPTY_DELIVERY, Command, Outcome, Peek, Plain, Receive
+from holdfast.core.queue.columns import Columns
+from holdfast.core.queue.command import EMPTY_DELIVERY, Command, Outcome, Peek, Receive
 from holdfast.core.types import ShardId
 from holdfast.core.values import Fact
 from holdfast.runtime import frames
@@ -274,7 +275,7 @@ class Switch:
         else:
             link.ask(shard, commands, call, wait_s=BATCH)
 
-    def submit_plain(self, shard: ShardId, batch: Plain, call: Call) -> None:
+    def submit_plain(self, shard: ShardId, batch: Columns, call: Call) -> None:
         link = self._links.get(shard)
         if link is None:
             self._own.submit_plain(shard, batch, call)

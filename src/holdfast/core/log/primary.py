@@ -17,35 +17,31 @@ from collections.abc import Sequence
 from typing import Any
 
 from holdfast.core.errors import HoldfastError, NotPrimary, OutcomeUnknown, Overloaded, Unsure
-from holdfast.core.limits import OUTBOX_IN_FLIGHT, OUTBOX_RETRY, REPLIES_MAX, SECOND, TICK_INTERVAL
+from holdfast.core.limits import REPLIES_MAX, SECOND, TICK_INTERVAL
 from holdfast.core.log.files import FileOp
 from holdfast.core.log.journal import Journal
 from holdfast.core.log.room import Lobby, check_room
 from holdfast.core.log.several import Place, Said, Several, split, unknown
+from holdfast.core.queue.columns import AcceptedAll, Columns, DeleteAll, DeletedAll, SendAll
 from holdfast.core.queue.command import (
     DONE,
     EMPTY_DELIVERY,
     NOTHING_VISIBLE,
-    AcceptedAll,
     Command,
     Delete,
-    DeleteAll,
-    DeletedAll,
     Need,
     Outcome,
-    Plain,
     Receive,
     Send,
-    SendAll,
     Tick,
     Watch,
 )
-from holdfast.core.queue.outbox import Outgoing
+from holdfast.core.queue.outbox import Courier, Outgoing
 from holdfast.core.queue.poll import Polls, Waiter
 from holdfast.core.queue.record import Record
 from holdfast.core.queue.send import together
 from holdfast.core.queue.shard import Shard
-from holdfast.core.types import Header, Instant, LaneId, Lsn, Seq, ShardId, WallMs
+from holdfast.core.types import Header, Instant, LaneId, Lsn, Seq, WallMs
 
 Reply = tuple[Any, Said]
 
@@ -66,7 +62,7 @@ class Primary:
         self._lobby = Lobby()
         self._needing: dict[Need, list[tuple[Command, Any, int]]] = {}
         self._asked: dict[Need, None] = {}
-        self._handed: dict[tuple[ShardId, int], Instant] = {}  # when a departure was last sent
+        self._courier = Courier(shard.shard)
         self._ticked = Instant(0)
         self._is_idle = False  # the log's end does not say yet that it is durable
         self.is_sure = True  # nobody else can be leading this shard: messages may be handed out
@@ -113,7 +109,7 @@ class Primary:
             bound.append((self.shard.lsn, token, outcomes))
         return outcomes
 
-    def submit_plain(self, batch: Plain, token: Any, own: Instant, wall: WallMs) -> AcceptedAll | DeletedAll | None:
+    def submit_plain(self, batch: Columns, token: Any, own: Instant, wall: WallMs) -> AcceptedAll | DeletedAll | None:
         """As `submit_all` of its commands, with one value for their outcomes, which is known already. None: there is
         more to it; nothing was done, and they have to be submitted apart."""
         if self.waiting >= REPLIES_MAX:
@@ -203,7 +199,7 @@ class Primary:
                 return True
         return bool(self.shard.asynchronous) and self.is_async(command)
 
-    def is_async(self, command: Command | Plain) -> bool:
+    def is_async(self, command: Command | Columns) -> bool:
         """Of a lane with members that its replies do not wait for. They know it: or a loss would go unnoticed."""
         since = self.shard.asynchronous.get(getattr(command, "lane", LaneId(0)))
         return since is not None and self.journal.is_replicated and since <= self.journal.committed
@@ -392,19 +388,5 @@ class Primary:
     # Moves between shards
 
     def outgoing(self, own: Instant) -> list[Outgoing]:
-        """Committed departures to hand over now; again when no answer came for a while. None goes further ahead of the
-        first unsettled one than the target remembers what it refused (Inbox.note)."""
-        due: list[Outgoing] = []
-        for target, outbox in self.shard.outboxes.items():
-            end = next(iter(outbox.entries), 0) + OUTBOX_IN_FLIGHT
-            for entry in outbox.entries.values():
-                if entry.number >= end:
-                    break
-                key = (target, entry.number)
-                sent = self._handed.get(key)
-                if entry.lsn <= self.committed and (sent is None or own - sent >= OUTBOX_RETRY):
-                    self._handed[key] = own
-                    due.append(Outgoing(self.shard.shard, entry, self.shard.now))
-        if len(self._handed) > 4 * OUTBOX_IN_FLIGHT:
-            self._handed = {key: sent for key, sent in self._handed.items() if own - sent < OUTBOX_RETRY}
-        return due
+        """Committed departures to hand over now; again when no answer came for a while."""
+        return self._courier.due(self.shard.outboxes, own, committed=self.committed, now=self.shard.now)

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from holdfast.core.errors import OutcomeUnknown
-from holdfast.core.queue.command import DONE, EMPTY_DELIVERY, AcceptedAll, DeletedAll, Need, Outcome
+from holdfast.core.queue.columns import AcceptedAll, DeletedAll
+from holdfast.core.queue.command import DONE, EMPTY_DELIVERY, Need, Outcome
 from holdfast.core.values import Fact
 
 Said = Outcome | list[Outcome] | AcceptedAll | DeletedAll  # a list: of a batch, in its order

@@ -17,7 +17,6 @@ from holdfast.core.types import (
     LaneId,
     Lsn,
     Receipt,
-    Receipts,
     Seq,
     ShardId,
     WallMs,
@@ -43,19 +42,6 @@ class Send(msgspec.Struct, frozen=True, gc=False):
     request: Request | None = None
 
 
-class SendAll(msgspec.Struct, frozen=True, gc=False):
-    """Messages for one lane with nothing but a body, by columns: as a Send of each, in this order."""
-
-    lane: LaneId
-    bodies: list[bytes]
-    contents: list[bytes]
-    sizes: list[int]
-
-    def apart(self) -> list[Send]:
-        columns = zip(self.bodies, self.contents, self.sizes, strict=True)
-        return [Send(self.lane, body, content, size) for body, content, size in columns]
-
-
 class Receive(msgspec.Struct, frozen=True, gc=False):
     lane: LaneId
     count_max: int = 1
@@ -74,19 +60,6 @@ class Watch(msgspec.Struct, frozen=True, gc=False):
 class Delete(msgspec.Struct, frozen=True, gc=False):
     lane: LaneId
     receipt: Receipt
-
-
-class DeleteAll(msgspec.Struct, frozen=True, gc=False):
-    """Deletes of one lane, by columns: as a Delete of each, in this order."""
-
-    lane: LaneId
-    receipts: Receipts
-
-    def apart(self) -> list[Delete]:
-        return [Delete(self.lane, receipt) for receipt in self.receipts.apart()]
-
-
-Plain = SendAll | DeleteAll  # batches that come by columns
 
 
 class ChangeVisibility(msgspec.Struct, frozen=True, gc=False):
@@ -284,27 +257,6 @@ class Accepted(msgspec.Struct, frozen=True, gc=False):
     lsn: Lsn
     seq: Seq
     shard: ShardId = ShardId(0)  # 0: the lane's own
-
-
-class AcceptedAll(msgspec.Struct, frozen=True, gc=False):
-    """The answer to SendAll: its messages follow each other, in the log and in the lane."""
-
-    epoch: Epoch
-    lsn: Lsn  # of the first
-    seq: Seq
-    count: int
-
-    def apart(self) -> list[Accepted]:
-        return [Accepted(self.epoch, Lsn(self.lsn + at), Seq(self.seq + at)) for at in range(self.count)]
-
-
-class DeletedAll(msgspec.Struct, frozen=True, gc=False):
-    """The answer to DeleteAll: all of them are done."""
-
-    count: int
-
-    def apart(self) -> "list[Done]":
-        return [DONE] * self.count
 
 
 class Delivered(msgspec.Struct, frozen=True, gc=False):

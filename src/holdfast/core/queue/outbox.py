@@ -8,7 +8,9 @@ same way; the message leaves one log and enters the other exactly once, whatever
 Only committed departures are sent. Both tables are replicated state, so a restart resumes where it was.
 """
 
-from holdfast.core.limits import OUTBOX_IN_FLIGHT
+from collections.abc import Mapping
+
+from holdfast.core.limits import OUTBOX_IN_FLIGHT, OUTBOX_RETRY
 from holdfast.core.queue.command import Handover
 from holdfast.core.queue.receipt import message_id_bytes
 from holdfast.core.queue.record import NO_DIGEST, Departed, Message, Sent
@@ -61,6 +63,34 @@ class Outbox:
     def __init__(self) -> None:
         self.last = 0
         self.entries: dict[int, Entry] = {}
+
+
+class Courier:
+    """Knows when each departure was sent last."""
+
+    __slots__ = ("_sent", "_source")
+
+    def __init__(self, source: ShardId) -> None:
+        self._source = source
+        self._sent: dict[tuple[ShardId, int], Instant] = {}
+
+    def due(self, outboxes: Mapping[ShardId, Outbox], own: Instant, *, committed: Lsn, now: Instant) -> list[Outgoing]:
+        """Those to be sent, for the first time or once more. None goes further ahead of the first unsettled one than
+        the target remembers what it refused (Inbox.note)."""
+        due: list[Outgoing] = []
+        for target, outbox in outboxes.items():
+            end = next(iter(outbox.entries), 0) + OUTBOX_IN_FLIGHT
+            for entry in outbox.entries.values():
+                if entry.number >= end:
+                    break
+                key = (target, entry.number)
+                sent = self._sent.get(key)
+                if entry.lsn <= committed and (sent is None or own - sent >= OUTBOX_RETRY):
+                    self._sent[key] = own
+                    due.append(Outgoing(self._source, entry, now))
+        if len(self._sent) > 4 * OUTBOX_IN_FLIGHT:
+            self._sent = {key: sent for key, sent in self._sent.items() if own - sent < OUTBOX_RETRY}
+        return due
 
 
 class Inbox:

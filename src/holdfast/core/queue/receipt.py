@@ -24,7 +24,7 @@ from librt.base64 import urlsafe_b64decode, urlsafe_b64encode
 from librt.strings import BytesWriter, write_i16_be, write_i32_be, write_i32_le, write_i64_be, write_i64_le
 
 from holdfast.core.errors import ReceiptHandleIsInvalid
-from holdfast.core.queue.command import AcceptedAll
+from holdfast.core.queue.columns import AcceptedAll
 from holdfast.core.types import Epoch, LaneId, Lsn, Receipt, Receipts, ShardId
 from holdfast.core.values import Value
 

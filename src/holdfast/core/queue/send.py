@@ -5,7 +5,8 @@ from typing import Any
 
 from holdfast.core.errors import InvalidParameterValue, MissingParameter, OverLimit
 from holdfast.core.limits import SECOND
-from holdfast.core.queue.command import Accepted, AcceptedAll, Command, Send, SendAll
+from holdfast.core.queue.columns import AcceptedAll, SendAll
+from holdfast.core.queue.command import Accepted, Command, Send
 from holdfast.core.queue.dedup import content_id, digest_of, group_of
 from holdfast.core.queue.departures import Departures
 from holdfast.core.queue.headers import header_of

@@ -12,6 +12,7 @@ from holdfast.core.limits import LANE_WEIGHT, STRETCH_BITS, TICK_WORK, WINDOW_TO
 from holdfast.core.queue import command as c
 from holdfast.core.queue import heirs, state
 from holdfast.core.queue import record as r
+from holdfast.core.queue.columns import AcceptedAll, DeleteAll, SendAll
 from holdfast.core.queue.departures import Departures
 from holdfast.core.queue.handle import decide_change, decide_delete, decide_delete_all, decide_deletes
 from holdfast.core.queue.lane import Lane
@@ -127,12 +128,12 @@ class Shard(Replicated):
         lane = self.lanes.get(getattr(commands[0], "lane", LaneId(0)))
         return decide_deletes(lane, commands) if lane is not None else ((), [None for _ in commands])
 
-    def decide_delete_all(self, deletes: c.DeleteAll) -> r.Deleted | None:
+    def decide_delete_all(self, deletes: DeleteAll) -> r.Deleted | None:
         """None: they have to be decided one by one."""
         lane = self.lanes.get(deletes.lane)
         return decide_delete_all(lane, deletes.receipts) if lane is not None else None
 
-    def decide_sends(self, sends: c.SendAll, committed: Lsn) -> tuple[SentAll, c.AcceptedAll] | None:
+    def decide_sends(self, sends: SendAll, committed: Lsn) -> tuple[SentAll, AcceptedAll] | None:
         """All of them, to be applied by `apply_plain`; None: they have to be decided one by one."""
         lane = self.lanes.get(sends.lane)
         return decide_sends(lane, sends, self._now(committed)) if lane is not None else None
