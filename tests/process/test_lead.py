@@ -1,13 +1,14 @@
 """How many commands share a sync: a frame waits for company, and never for long."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NoReturn
 
 from holdfast.backend.disk import Disk, make_folders
-from holdfast.backend.lead import LINGER_ROUNDS, Lead
+from holdfast.backend.lead import ANSWERS_AT_ONCE, LINGER_ROUNDS, Lead
 from holdfast.backend.letters import Reader
 from holdfast.backend.writer import Done, Writer
 from holdfast.core.limits import SEGMENT_BYTES
@@ -231,5 +232,42 @@ def test_who_was_in_a_hurry_is_answered_before_those_who_share_the_frame(tmp_pat
             await scene.until_written()
             await scene.writer.sync()
             assert answered == order
+
+    play(tmp_path / "shard", scenario)
+
+
+class Rounds:
+    """Counts those of the loop."""
+
+    def __init__(self) -> None:
+        self.number = 0
+        self._go_on()
+
+    def _go_on(self) -> None:
+        self.number += 1
+        asyncio.get_running_loop().call_soon(self._go_on)
+
+
+def test_while_somebody_is_in_a_hurry_the_others_are_answered_in_pieces(tmp_path: Path) -> None:
+    async def scenario(scene: Scene) -> None:
+        count, rounds = 3 * ANSWERS_AT_ONCE + 1, Rounds()
+        for is_urgent, sizes in ((False, [count]), (True, [ANSWERS_AT_ONCE] * 3 + [1])):
+            answered: list[int] = []
+            by_round: Counter[int] = Counter()
+
+            class Counted(Noting):
+                def answered(self, answer: object, _: object, /) -> None:
+                    super().answered(answer, _)
+                    by_round[rounds.number] += 1  # noqa: B023 - it is asked and answered in this pass
+
+            for number in range(count):
+                scene.lead.submit(Send(LANE, b"body", b"body", 4), Counted(answered, number))
+            scene.lead.end_turn(is_urgent=is_urgent)
+            await scene.until_written()
+            await scene.writer.sync()
+            for _ in range(10):
+                await asyncio.sleep(0)
+            assert list(by_round.values()) == sizes
+            assert answered == list(range(count))[:: -1 if is_urgent else 1]
 
     play(tmp_path / "shard", scenario)

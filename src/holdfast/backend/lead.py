@@ -9,6 +9,7 @@ many of them, but only a few rounds of the loop. A reply leaves when the core gi
 """
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -47,6 +48,8 @@ from holdfast.runtime.rpc import Call, Receiver
 
 FRAME_S: Final = 0.003  # so long a frame waits for commands that are on their way: syncs cost more than they gain
 LINGER_ROUNDS: Final = 8  # of the loop, each of which reads what has come
+HURRY_S: Final = 0.02  # so long after an urgent command others may be answered in pieces:
+ANSWERS_AT_ONCE: Final = 8  # the loop comes round in between, and the kernel gets on with what is under way
 
 
 class Lead:
@@ -86,6 +89,8 @@ class Lead:
         self._company = 0  # or until so many wait for its frame
         self._is_urgent = False  # somebody's command should not wait for company,
         self._was_urgent = False  # nor did the last one of the frame that is written
+        self._hurry_until = 0.0
+        self._unanswered: deque[Reply] = deque()  # those for whom there is time
         self._is_handing = False
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = Instant(0)
@@ -159,7 +164,8 @@ class Lead:
         """The front-end has served what it could: no need to wait until the loop comes round. `is_urgent`: nor for
         company, once the disk is free."""
         if self._own:
-            self._is_urgent = self._is_urgent or is_urgent
+            if is_urgent:
+                self._is_urgent, self._hurry_until = True, metrics.now() + HURRY_S
             if not self._is_waiting():
                 self._close_turn()
 
@@ -208,8 +214,25 @@ class Lead:
             self._soon()
         if not self._is_waiting():
             self._flush()  # first: the disk works while the replies are made
-        self._answer(replies)
+        if self._unanswered or (len(replies) > ANSWERS_AT_ONCE and metrics.now() < self._hurry_until):
+            self._answer_in_pieces(replies)
+        else:
+            self._answer(replies)
         self._after()
+
+    def _answer_in_pieces(self, replies: list[Reply]) -> None:
+        """The last come first: one of them may be urgent, and nobody waits for long."""
+        if not self._unanswered:
+            self._loop.call_soon(self._answer_some)
+        self._unanswered.extendleft(reversed(replies[ANSWERS_AT_ONCE:]))
+        self._answer(replies[:ANSWERS_AT_ONCE])
+
+    def _answer_some(self) -> None:
+        some = [self._unanswered.popleft() for _ in range(min(ANSWERS_AT_ONCE, len(self._unanswered)))]
+        self._answer(some)
+        if self._unanswered:
+            self._writer.give_way()
+            self._loop.call_soon(self._answer_some)
 
     def _tick(self) -> None:
         self.primary.tick(self._time.now(), clock.wall_ms())
