@@ -5,8 +5,9 @@ from itertools import groupby
 from typing import Any, Protocol
 
 from holdfast.core.errors import HoldfastError
-from holdfast.core.queue.command import Answer, Command, Send
-from holdfast.core.types import ShardId
+from holdfast.core.queue.columns import DeleteAll
+from holdfast.core.queue.command import Answer, Command, Delete, Send
+from holdfast.core.types import LaneId, Receipts, ShardId
 
 OPEN, ANSWERED, REFUSED, UNKNOWN = "open", "answered", "refused", "unknown"
 
@@ -74,9 +75,24 @@ class Settling:
 
 
 def batches(requests: Sequence[Request]) -> Iterator[list[Request]]:
-    """Sends to one queue that arrive together are one batch, as clients send them; everything else is alone."""
-    for lane, some in groupby(requests, lambda each: each.command.lane if isinstance(each.command, Send) else None):
-        if lane is None:
+    """Sends to one queue that arrive together are one batch, as clients send them, and so are deletes; everything else
+    is alone."""
+    for kind, some in groupby(requests, _batched):
+        if kind is None:
             yield from ([each] for each in some)
         else:
             yield list(some)
+
+
+def _batched(request: Request) -> tuple[type, LaneId] | None:
+    command = request.command
+    return (type(command), command.lane) if isinstance(command, Send | Delete) else None
+
+
+def columns_of(batch: list[Request]) -> DeleteAll | None:
+    """Of a batch of deletes."""
+    receipts = [each.command.receipt for each in batch if isinstance(each.command, Delete)]
+    if not receipts:
+        return None
+    rows = [(each.seq, each.epoch, each.lsn, each.number, each.handle) for each in receipts]
+    return DeleteAll(receipts[0].lane, Receipts(receipts[0].lane, *zip(*rows, strict=True)))

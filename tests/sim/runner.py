@@ -21,6 +21,7 @@ from holdfast.core.log.segment_files import load_index, prepare_segment
 from holdfast.core.log.snapshot import Advanced, advance_snapshot, keep_snapshot, remove_old
 from holdfast.core.queue.cipher import Cipher
 from holdfast.core.queue.codec import decode_message
+from holdfast.core.queue.columns import DeletedAll
 from holdfast.core.queue.command import Arrive, ArriveReply, Command, Delivery, Handover, Need, Settle
 from holdfast.core.queue.outbox import Entry, Outgoing
 from holdfast.core.queue.receipt import message_id_bytes
@@ -30,7 +31,7 @@ from holdfast.core.types import Header, Instant, LaneId, Lsn, ShardId
 from tests.sim.cipher import KEY_BYTES, SimCipher, unwrap, wrap
 from tests.sim.clock import OwnTime
 from tests.sim.log import stamp_of_write
-from tests.sim.request import Request, Settling, batches
+from tests.sim.request import Request, Settling, batches, columns_of
 from tests.sim.world import MS, SECOND, Violation
 
 if TYPE_CHECKING:
@@ -120,7 +121,9 @@ class Runner:
             self.host.witness.begun(request)
         for batch in batches(inbox):
             if len(batch) > 1:
-                primary.submit_all([request.command for request in batch], batch, own, wall)
+                columns = columns_of(batch)
+                if columns is None or primary.submit_plain(columns, batch, own, wall) is None:
+                    primary.submit_all([request.command for request in batch], batch, own, wall)
             else:
                 primary.submit(batch[0].command, batch[0], own, wall, wait_s=batch[0].wait_s)
         internal, self._internal = self._internal, []
@@ -188,7 +191,7 @@ class Runner:
 
     def _reply(self, token: Any, answer: Any) -> None:
         if isinstance(token, list):
-            for each, outcome in zip(token, answer, strict=True):
+            for each, outcome in zip(token, answer.apart() if isinstance(answer, DeletedAll) else answer, strict=True):
                 self._reply(each, outcome)
             return
         if isinstance(token, Settling):
