@@ -20,7 +20,7 @@ from pathlib import Path
 
 from bench.contender import Contender, Place
 from bench.holdfast_server import HOLDFAST, HOLDFAST_OPEN
-from bench.memory import filled
+from bench.memory import Filler, filled
 from bench.page import page
 from bench.peers.servers import PEERS
 from bench.processes import cores, pinned
@@ -47,9 +47,10 @@ def main() -> None:
     try:
         results = new_results(folder, scope, note=options.note)
         keep = partial(save, results, file)
-        with filled(folder) if scope.fills_memory else nullcontext(0) as filled_bytes, pinned(generator):
-            results.settings["memory filled before"] = f"{filled_bytes / 2**30:.0f} GiB"
-            measure_all(contenders, Place(folder, server), results=results, scope=scope, keep=keep)
+        with filled(folder) if scope.fills_memory else nullcontext(Filler(None)) as filler, pinned(generator):
+            results.settings["memory filled before"] = f"{filler.top_up() / 2**30:.0f} GiB"
+            place = Place(folder, server)
+            measure_all(contenders, place, results=results, scope=scope, keep=keep, top_up=filler.top_up)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     publish(results, file, is_standard=not options.quick and not options.only)

@@ -4,7 +4,7 @@ import contextlib
 import itertools
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from bench.contender import Absent, Contender, Place, Running
 from bench.dialects.sqs import Sqs
@@ -63,11 +63,19 @@ def warm(running: Running, seconds_max: float, *, core: int) -> tuple[int, bool]
     return messages, idle_passes >= 2
 
 
-def compare(contenders: list[Contender], results: Results, running: dict[str, Running], *, plan: "Plan") -> None:
+def compare(
+    contenders: list[Contender],
+    results: Results,
+    running: dict[str, Running],
+    *,
+    plan: "Plan",
+    top_up: Callable[[], int],
+) -> None:
     for number, mode in itertools.product(range(plan.rounds), plan.modes):
         for contender in contenders:
             if contender.name in running and number < contender.rounds_max:
                 settle(running)
+                top_up()
                 _once(contender.name, results, running[contender.name], mode=mode, plan=plan)
 
 

@@ -34,9 +34,16 @@ def new_results(folder: Path, scope: Scope, *, note: str) -> Results:
 
 
 def measure_all(
-    contenders: list[Contender], place: Place, *, results: Results, scope: Scope, keep: Callable[[], None]
+    contenders: list[Contender],
+    place: Place,
+    *,
+    results: Results,
+    scope: Scope,
+    keep: Callable[[], None],
+    top_up: Callable[[], int],
 ) -> None:
-    """`keep` is called whenever there is something new, so that a run that is ended early was not in vain."""
+    """`keep` is called whenever there is something new, so that a run that is ended early was not in vain; `top_up` before
+    each measurement, to fill what memory has become free."""
     plan = Plan(list(scope.modes), rounds=scope.rounds, seconds=scope.seconds, backlog=scope.backlog)
     with started(contenders, place, results) as running:
         for name, why in (results.absent | results.problems).items():
@@ -44,10 +51,11 @@ def measure_all(
         for contender in contenders:
             if contender.warm_s_max and contender.name in running:
                 _warm(contender, running[contender.name], place, results=results, share=scope.warm)
-        compare(contenders, results, running, plan=plan)
+        compare(contenders, results, running, plan=plan, top_up=top_up)
     keep()
     if scope.has_experiments:
         for name, experiment in experiments(place, scope).items():
+            top_up()
             _experiment(name, experiment, results)
             keep()
 
