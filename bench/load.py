@@ -127,9 +127,9 @@ class Loop:
         """Serves replies until `until(now)`. `tick` sends what is due and says when the next is: many replies come at
         once, when a frame is on the disk, and what is due meanwhile is sent between them.
 
-        It sleeps when nothing is to be done. A generator that looks again and again takes its core whole, beside a server
-        that may do so with the other: then a virtual machine whose time is bounded is stopped for the rest of a period,
-        10 ms and more, and that is what would be measured.
+        It sleeps when nothing is to be done. A generator that looks again and again takes its core whole, beside a
+        server that may do so with the other: then a virtual machine whose time is bounded is stopped for the rest of a
+        period, for up to 10 ms, and that is what would be measured.
         """
         if tick:
             TIMER_SLACK.write_text("1000", encoding="ascii")

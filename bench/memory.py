@@ -1,10 +1,10 @@
 """Memory as it is on a machine that has worked for a while: all of it holds something, mostly pages of files.
 
-A virtual machine may hand what is free back to its host, and get it again when it is first touched. On machines like that
-of the published figures this costs 1 to 3 µs for each KB that a server writes to a new file (0.2 for memory that was in
-use), and nothing for one that keeps messages in memory which it has used before. It says something of the host and nothing
-of the server; so before anybody is measured, free memory is filled with pages of a file, which the system takes back one
-by one. Files that were removed leave free memory behind, so it is topped up before each run.
+A virtual machine may hand what is free back to its host, and get it again when it is first touched. On machines like
+that of the published figures this costs 1 to 3 µs for each KB that a server writes to a new file (0.2 for memory that
+was in use), and nothing for one that keeps messages in memory which it has used before. It says something of the host
+and nothing of the server; so before anybody is measured, free memory is filled with pages of a file, which the system
+takes back one by one. Files that were removed leave free memory behind, so it is topped up before each run.
 """
 
 import os

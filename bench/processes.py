@@ -92,6 +92,17 @@ class Served:
                 with contextlib.suppress(ProcessLookupError):
                     os.sched_setaffinity(int(thread.name), wanted)
 
+    def pause(self) -> None:
+        self._tell(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        self._tell(signal.SIGCONT)
+
+    def _tell(self, what: signal.Signals) -> None:
+        for pid in self.pids():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, what)
+
     def cpu_s(self) -> float:
         """Its own, and that of the kernel's workers, who sync and write back for it: they belong to nobody, and nobody
         else should have work for them while a server is measured."""

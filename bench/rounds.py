@@ -24,7 +24,7 @@ IDLE = 0.1  # of a core, all of them together
 
 @contextlib.contextmanager
 def started(contenders: list[Contender], place: Place, results: Results) -> Iterator[dict[str, Running]]:
-    """All that can be had, all running: an idle one costs the others nothing, and a Java server stays warm."""
+    """All that can be had, all running, so that a Java server stays warm."""
     running: dict[str, Running] = {}
     try:
         for contender in contenders:
@@ -73,9 +73,11 @@ def compare(
 ) -> None:
     for number, mode in itertools.product(range(plan.rounds), plan.modes):
         for contender in contenders:
-            if contender.name in running and number < contender.rounds_max:
-                settle(running)
-                top_up()
+            if contender.name not in running or number >= contender.rounds_max:
+                continue
+            settle(running)
+            top_up()
+            with alone(contender.name, running):
                 _once(contender.name, results, running[contender.name], mode=mode, plan=plan)
 
 
@@ -89,6 +91,19 @@ def settle(running: dict[str, Running]) -> None:
         before = sum(one.served.own_cpu_s() for one in running.values())
         time.sleep(SETTLE_S)
         used = sum(one.served.own_cpu_s() for one in running.values()) - before
+
+
+@contextlib.contextmanager
+def alone(name: str, running: dict[str, Running]) -> Iterator[None]:
+    """The others stand still meanwhile. Idle ones wake up, too, and some of them hundreds of times a second."""
+    others = [one for other, one in running.items() if other != name]
+    for one in others:
+        one.served.pause()
+    try:
+        yield
+    finally:
+        for one in others:
+            one.served.resume()
 
 
 class Plan:

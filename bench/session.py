@@ -42,8 +42,8 @@ def measure_all(
     keep: Callable[[], None],
     top_up: Callable[[], int],
 ) -> None:
-    """`keep` is called whenever there is something new, so that a run that is ended early was not in vain; `top_up` before
-    each measurement, to fill what memory has become free."""
+    """`keep` is called whenever there is something new, so that a run that is ended early was not in vain; `top_up`
+    before each measurement, to fill what memory has become free."""
     plan = Plan(list(scope.modes), rounds=scope.rounds, seconds=scope.seconds, backlog=scope.backlog)
     with started(contenders, place, results) as running:
         for name, why in (results.absent | results.problems).items():

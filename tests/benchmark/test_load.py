@@ -1,12 +1,15 @@
 """The open loop charges what it must, and connections put replies together."""
 
+import select
 import socket
+import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from bench.dialects.redis import RespFraming
-from bench.load import Connection, PeerError, Schedule
+from bench.load import SLEEP_NS_MAX, Connection, Loop, PeerError, Schedule
 
 MS = 1_000_000
 
@@ -50,6 +53,49 @@ def test_an_idle_connection_waits_for_the_next_instant(pair: tuple[Connection, s
     assert server.recv(100) == b"0;"
     schedule.tick(10 * MS)
     assert server.recv(100) == b"1;"
+
+
+def test_an_open_loop_sleeps_until_the_next_is_due_or_a_reply_is_there(
+    pair: tuple[Connection, socket.socket], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connection, server = pair
+    real, slept, heard = select.select, list[float](), list[bytes]()
+
+    def noted(*watched: Any) -> Any:
+        slept.append(watched[-1])
+        server.sendall(b"+OK\r\n")
+        return real(*watched)
+
+    def on_reply(reply: bytes, _: int) -> None:
+        heard.append(reply)
+
+    connection.on_reply = on_reply
+    monkeypatch.setattr(select, "select", noted)
+    loop = Loop()
+    loop.add(connection)
+    began = time.perf_counter_ns()
+    loop.run(lambda _: len(heard) == 2, tick=lambda _: began + 30 * SLEEP_NS_MAX)
+    loop.close()
+    assert len(slept) == 2  # once for each reply, and it did not look again meanwhile
+    assert slept == [SLEEP_NS_MAX / 1e9] * 2
+
+
+def test_what_is_due_at_once_is_not_slept_for(
+    pair: tuple[Connection, socket.socket], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connection, _ = pair
+    slept, ticks = list[float](), list[int]()
+
+    def tick(now: int) -> int:
+        ticks.append(now)
+        return now + 1000
+
+    monkeypatch.setattr(select, "select", lambda *watched: slept.append(watched[-1]))
+    loop = Loop()
+    loop.add(connection)
+    loop.run(lambda _: len(ticks) == 5, tick=tick)
+    loop.close()
+    assert not slept
 
 
 def test_a_reply_in_pieces_is_one_and_two_at_once_are_two(pair: tuple[Connection, socket.socket]) -> None:

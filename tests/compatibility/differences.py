@@ -19,7 +19,7 @@ NOTES = {
 }
 
 DIFFERENCES = (
-    "The SDKs for Java, Go, .NET, Ruby and PHP are expected to work; no test tries them.",
+    "The SDKs for .NET, Ruby, PHP and Rust are expected to work; no test tries them.",
     "There are no session tokens and no roles: a key belongs to a user. Of STS only GetCallerIdentity answers.",
     "KMS keys are named, not used (see the attributes).",
     "After DeleteQueue a queue is gone at once; AWS may answer requests for it for another minute.",
