@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.backend.disk import FOLDERS, PIECE_BYTES, ZEROS_BYTES, Disk, make_folders
+from holdfast.backend.disk import AHEAD_BYTES, FOLDERS, PIECE_BYTES, ZEROS_BYTES, Disk, make_folders
 from holdfast.backend.letters import GAP_BYTES, LETTER_BYTES, SHELF_MASK, SPAN_BYTES, LetterCache, spanned
 from holdfast.core.log.archive import Location
 from holdfast.core.log.files import Create, List, Read, Rename, Size, Sync, SyncDir, Unlink, Work, Write, replace
@@ -71,6 +71,51 @@ def test_making_a_large_file_rests_between_its_steps_until_there_is_no_time(tmp_
     assert made.read_bytes() == bytes(5 * ZEROS_BYTES + 7)
     assert made.stat().st_blocks * 512 >= 5 * ZEROS_BYTES
     disk.close()
+
+
+@pytest.mark.parametrize("piece", [PIECE_BYTES, ZEROS_BYTES])
+def test_of_a_large_file_no_more_than_so_much_is_under_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, piece: int
+) -> None:
+    asked: list[tuple[str, int, int]] = []
+
+    def begin(_: int, offset: int, length: int) -> bool:
+        asked.append(("begin", offset, length))
+        return True
+
+    def wait(_: int, offset: int, length: int) -> None:
+        asked.append(("wait", offset, length))
+
+    monkeypatch.setattr("holdfast.runtime.writeback.begin", begin)
+    monkeypatch.setattr("holdfast.runtime.writeback.wait", wait)
+    make_folders(tmp_path / "shard")
+    size = 4 * AHEAD_BYTES + 512
+    disk = Disk(tmp_path / "shard", rest=None if piece == ZEROS_BYTES else lambda _: False)
+    disk.execute(Create("segments/a", size))
+    disk.close()
+    begun = waited = 0
+    for what, offset, length in asked:
+        if what == "begin":
+            assert offset == begun
+            begun += length
+        else:
+            assert offset == waited
+            waited += length
+        assert begun - waited <= AHEAD_BYTES + piece
+    assert begun == size
+
+
+def test_a_large_file_is_synced_in_steps_where_it_cannot_be_handed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes: list[int] = []
+    monkeypatch.setattr("holdfast.runtime.writeback.begin", lambda *_: False)
+    monkeypatch.setattr("holdfast.backend.disk._fdatasync", lambda number: sizes.append(os.fstat(number).st_size))
+    make_folders(tmp_path / "shard")
+    disk = Disk(tmp_path / "shard", rest=lambda _: False)
+    disk.execute(Create("segments/a", 3 * AHEAD_BYTES + 512))
+    disk.close()
+    assert sizes == [AHEAD_BYTES, 2 * AHEAD_BYTES, 3 * AHEAD_BYTES]
 
 
 def test_a_file_is_not_created_twice(disk: Disk) -> None:

@@ -26,6 +26,7 @@ from holdfast.core.log.files import (
     Work,
     Write,
 )
+from holdfast.runtime import writeback
 from holdfast.runtime.crypto import sync_folder
 from holdfast.runtime.failpoint import failpoint
 
@@ -36,7 +37,7 @@ ZEROS_BYTES: Final = 1_048_576  # written at once when a file is filled with zer
 # takes the kernel 3 ms, and who shares the processor waits so long.
 PIECE_BYTES: Final = 131_072
 BUFFER_BYTES: Final = 65_536  # for reads at once that are no longer: making one each time takes as long as the read
-SYNC_EVERY: Final = 1_048_576  # a large file is synced in steps: the log's own syncs do not queue behind all of it
+AHEAD_BYTES: Final = 1_048_576  # of a large file are under way: the log's own syncs do not queue behind all of it
 
 Result = TypeVar("Result")
 _fdatasync: Final[Callable[[int], None]] = getattr(os, "fdatasync", os.fsync)
@@ -144,15 +145,13 @@ class Disk:
     def _fill(self, descriptor: int, size: int) -> None:
         """With zeros."""
         zeros = bytes(min(size, ZEROS_BYTES if self._rest is None else PIECE_BYTES))
-        offset = synced = 0
+        offset = 0
         is_resting = self._rest is not None
         while offset < size:
-            left = size - offset
-            _write_all(descriptor, zeros if left >= len(zeros) else zeros[:left], offset)
-            offset += min(left, len(zeros))
-            if offset - synced >= SYNC_EVERY and offset < size:
-                _fdatasync(descriptor)
-                synced = offset
+            count = min(len(zeros), size - offset)
+            _write_all(descriptor, zeros if count == len(zeros) else zeros[:count], offset)
+            _hand_over(descriptor, offset, count)
+            offset += count
             if is_resting and self._rest is not None and self._rest(offset):
                 is_resting, zeros = False, bytes(ZEROS_BYTES)
 
@@ -202,6 +201,16 @@ def _write_all(descriptor: int, data: bytes, offset: int) -> None:
     written = os.pwrite(descriptor, data, offset)
     while written < len(data):
         written += os.pwrite(descriptor, memoryview(data)[written:], offset + written)
+
+
+def _hand_over(descriptor: int, offset: int, count: int) -> None:
+    """Bytes of a large file that were just written, in its order, to the disk: so that it never has much to do at once,
+    and no sync but the last one has to wait for it, where the system can do that."""
+    if writeback.begin(descriptor, offset, count):
+        if offset >= AHEAD_BYTES:
+            writeback.wait(descriptor, offset - AHEAD_BYTES, count)
+    elif offset // AHEAD_BYTES != (offset + count) // AHEAD_BYTES:
+        _fdatasync(descriptor)
 
 
 _CANNOT_TELL: Final = (errno.EOPNOTSUPP, errno.ENOTSUP, errno.EINVAL)
