@@ -188,7 +188,7 @@ cuts: setup ## cut the power of a real server under load, CUTS times
 fuzz: setup ## try FUZZ changed requests against signatures, and streams against HTTP; FUZZ_SEED chooses others
 	$(BIN)/python -m tests.fuzz --count $(FUZZ) --seed $(FUZZ_SEED)
 
-bench: setup ## measure Holdfast, compiled where that can be, beside its peers; ten minutes, writes docs/PERFORMANCE.md
+bench: setup ## measure Holdfast, compiled where that can be, beside its peers; half an hour, writes docs/PERFORMANCE.md
 	@test -n "$(FAST)" || $(MAKE) --no-print-directory compile || true
 	@PYTHONPATH=$(FAST) $(BIN)/python -m bench
 

@@ -1,6 +1,6 @@
 """Measures Holdfast beside its peers.
 
-    python -m bench                      the standard set, about ten minutes
+    python -m bench                      the standard set, about half an hour
     python -m bench --quick              a look, about two minutes; changes nothing in the repository
     python -m bench --only send,cycle    some modes, no experiments
     python -m bench --depth 10000000     the backlog of the claims P10 to P12, which takes 15 GB of disk

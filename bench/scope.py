@@ -33,5 +33,5 @@ class Scope:
         return replace(scope, modes=modes, has_experiments=False)
 
 
-STANDARD = Scope(5, 1.0, 50_000, 1_000_000, 100_000, 100_000, 10_000, latency_s=10.0)
+STANDARD = Scope(9, 1.0, 50_000, 1_000_000, 100_000, 100_000, 10_000, latency_s=20.0)
 QUICK = Scope(1, 0.5, 10_000, 100_000, 1_000, 1_000, 1_000, latency_s=2.0, warm=0.2, modes=MODES, fills_memory=False)
