@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.limits import RECEIVE_COUNT_MAX, RUN_COUNT_MAX
+from holdfast.core.limits import INDEX_PACK_BYTES, RECEIVE_COUNT_MAX, RUN_COUNT_MAX
 from holdfast.core.log.index import ENTRY_BYTES, SegmentIndex
 from holdfast.core.log.index_file import (
     DIGEST_BYTES,
@@ -69,6 +69,31 @@ def test_a_file_that_was_begun_step_by_step_is_the_same(count: int, begun: int) 
     assert all(steps[: count // 1000])  # none of them takes long
     assert file.data() == encoded(index, HEAD)
     assert not file.go_on()
+
+
+def test_no_step_compresses_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With columns that differ throughout, as those of addresses do."""
+    sizes: list[int] = []
+    real = zlib.compressobj
+
+    class Deflate:
+        def __init__(self, level: int) -> None:
+            self._real = real(level)
+            self.flush = self._real.flush
+
+        def compress(self, data: bytes) -> bytes:
+            sizes.append(len(data))
+            return self._real.compress(data)
+
+    monkeypatch.setattr(zlib, "compressobj", Deflate)
+    index = filled([(number + 1, number * 199 + 1, 0) for number in range(20_000)])
+    file = IndexFile(index, HEAD)
+    steps = 0
+    while file.go_on():
+        steps += 1
+    assert max(sizes) <= INDEX_PACK_BYTES
+    assert steps > sum(sizes) // (2 * INDEX_PACK_BYTES)
+    assert decode_index(file.data())[0].count(LANE) == 20_000
 
 
 @given(st.lists(st.integers(1, 10**6), unique=True, max_size=40).map(sorted))

@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.backend.disk import AHEAD_BYTES, FOLDERS, PIECE_BYTES, ZEROS_BYTES, Disk, make_folders
+from holdfast.backend.disk import FOLDERS, Disk, make_folders
 from holdfast.backend.letters import GAP_BYTES, LETTER_BYTES, SHELF_MASK, SPAN_BYTES, LetterCache, spanned
 from holdfast.core.log.archive import Location
 from holdfast.core.log.files import Create, List, Read, Rename, Size, Sync, SyncDir, Unlink, Work, Write, replace
 from holdfast.core.types import Cause, Epoch, Lsn, WallMs
 from holdfast.runtime.crypto import KeyFileError, MasterKey, create_key, read_key
 from holdfast.runtime.letter import Letter
+from holdfast.runtime.zeros import Pace
 
 
 @pytest.fixture
@@ -55,67 +56,23 @@ def test_a_created_file_is_really_allocated(disk: Disk, tmp_path: Path) -> None:
     disk.close()
 
 
-def test_making_a_large_file_rests_between_its_steps_until_there_is_no_time(tmp_path: Path) -> None:
+def test_before_each_step_of_making_a_large_file_its_pace_is_asked_for(tmp_path: Path) -> None:
     make_folders(tmp_path / "shard")
     sizes: list[int] = []
+    slow, quick = Pace(0.001, 0.0001, 8192, 65_536), Pace(0.001, 0.0001, 8192, 262_144)
 
-    def rest(ready_bytes: int) -> bool:
+    def pace(ready_bytes: int) -> Pace:
         sizes.append((tmp_path / "shard/segments/a").stat().st_size)
         assert ready_bytes == sizes[-1]
-        return len(sizes) == 3
+        return slow if len(sizes) < 4 else quick
 
-    disk = Disk(tmp_path / "shard", rest=rest)
-    disk.execute(Create("segments/a", 5 * ZEROS_BYTES + 7))
-    assert sizes == [PIECE_BYTES, 2 * PIECE_BYTES, 3 * PIECE_BYTES]
+    disk = Disk(tmp_path / "shard", pace=pace)
+    disk.execute(Create("segments/a", 500_000))
+    assert sizes == [0, 65_536, 131_072, 196_608, 458_752]
     made = tmp_path / "shard/segments/a"
-    assert made.read_bytes() == bytes(5 * ZEROS_BYTES + 7)
-    assert made.stat().st_blocks * 512 >= 5 * ZEROS_BYTES
+    assert made.read_bytes() == bytes(500_000)
+    assert made.stat().st_blocks * 512 >= 500_000
     disk.close()
-
-
-@pytest.mark.parametrize("piece", [PIECE_BYTES, ZEROS_BYTES])
-def test_of_a_large_file_no_more_than_so_much_is_under_way(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, piece: int
-) -> None:
-    asked: list[tuple[str, int, int]] = []
-
-    def begin(_: int, offset: int, length: int) -> bool:
-        asked.append(("begin", offset, length))
-        return True
-
-    def wait(_: int, offset: int, length: int) -> None:
-        asked.append(("wait", offset, length))
-
-    monkeypatch.setattr("holdfast.runtime.writeback.begin", begin)
-    monkeypatch.setattr("holdfast.runtime.writeback.wait", wait)
-    make_folders(tmp_path / "shard")
-    size = 4 * AHEAD_BYTES + 512
-    disk = Disk(tmp_path / "shard", rest=None if piece == ZEROS_BYTES else lambda _: False)
-    disk.execute(Create("segments/a", size))
-    disk.close()
-    begun = waited = 0
-    for what, offset, length in asked:
-        if what == "begin":
-            assert offset == begun
-            begun += length
-        else:
-            assert offset == waited
-            waited += length
-        assert begun - waited <= AHEAD_BYTES + piece
-    assert begun == size
-
-
-def test_a_large_file_is_synced_in_steps_where_it_cannot_be_handed_over(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    sizes: list[int] = []
-    monkeypatch.setattr("holdfast.runtime.writeback.begin", lambda *_: False)
-    monkeypatch.setattr("holdfast.backend.disk._fdatasync", lambda number: sizes.append(os.fstat(number).st_size))
-    make_folders(tmp_path / "shard")
-    disk = Disk(tmp_path / "shard", rest=lambda _: False)
-    disk.execute(Create("segments/a", 3 * AHEAD_BYTES + 512))
-    disk.close()
-    assert sizes == [AHEAD_BYTES, 2 * AHEAD_BYTES, 3 * AHEAD_BYTES]
 
 
 def test_a_file_is_not_created_twice(disk: Disk) -> None:

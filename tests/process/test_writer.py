@@ -1,6 +1,7 @@
 """The writer of logs: by the kernel or by its thread, what it says is durable was written and synced in order."""
 
 import asyncio
+import time
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -153,3 +154,26 @@ def test_a_neighbour_that_takes_the_processor_is_offered_it_ever_more_rarely(
 def test_without_a_way_to_sync_aside_nothing_is_given_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("platform.machine", no_such_thing)
     assert not yields_of(tmp_path / "d" / "s", lambda writer, _: writer.give_way(), monkeypatch)
+
+
+@pytest.mark.usefixtures("needs_kernel")
+def test_who_is_in_a_hurry_is_told_before_the_loop_comes_round(tmp_path: Path) -> None:
+    async def serve() -> None:
+        told: list[float] = []
+        writer = Writer(asyncio.get_running_loop(), fail=fail, syncs=Histogram())
+        disk = Disk(tmp_path / "d" / "s")
+        writer.hear()
+        writer.hand_over(disk, FLUSHES["one write"], lambda: told.append(time.monotonic()))
+        deadline = time.monotonic() + 10
+        while not told and time.monotonic() < deadline:  # nothing is awaited
+            writer.hear()
+        assert len(told) == 1
+        writer.hear()
+        await asyncio.sleep(0.01)
+        assert len(told) == 1, "the loop has nothing more to tell"
+        writer.close()
+        disk.close()
+
+    make_folders(tmp_path / "d" / "s")
+    (tmp_path / "d" / "s" / FILE).write_bytes(bytes(4096))
+    asyncio.run(serve())

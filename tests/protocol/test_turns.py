@@ -6,6 +6,7 @@ import pytest
 
 from holdfast.core.limits import LINE_MIN
 from holdfast.core.types import QueueName
+from holdfast.frontend import bounds
 from holdfast.frontend.bounds import PREPARED_BYTES, PREPARED_MAX
 from holdfast.frontend.exchange import Exchange
 from holdfast.frontend.server import Server
@@ -91,6 +92,34 @@ def test_nobody_waits_for_the_line_of_another_queue() -> None:
     loop.round()
     assert loop.served == ["quiet", *["busy"] * LINE_MIN]
     assert hurries == [True, False]
+
+
+def test_while_nobody_is_in_a_hurry_the_disk_is_heard_of_when_the_loop_comes_round() -> None:
+    loop, heard = Loop(), list[int]()
+    loop.server.hear = lambda: heard.append(len(loop.served))
+    for peer in [loop.peer("/busy") for _ in range(LINE_MIN)]:
+        peer.send(post(b"busy", target="/busy"))
+    loop.round()
+    assert len(loop.served) == LINE_MIN
+    assert heard == []
+
+
+def test_after_a_request_that_nobody_else_should_delay_the_disk_is_heard_of_between_two_requests(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Also behind the last, when its turn has ended."""
+    monkeypatch.setattr(bounds, "BRISK_TURN_S", 60.0)
+    monkeypatch.setattr(bounds, "BRISK_S", 60.0)
+    loop, heard = Loop(), list[int]()
+    loop.server.hear = lambda: heard.append(len(loop.served))
+    quiet, busy = loop.peer("/quiet"), [loop.peer("/busy") for _ in range(LINE_MIN)]
+    quiet.send(post(b"quiet", target="/quiet"))
+    for peer in busy:
+        peer.send(post(b"busy", target="/busy"))
+    loop.round()
+    assert (loop.served, heard) == (["quiet"], [])
+    loop.round()
+    assert heard == list(range(1, LINE_MIN + 2))
 
 
 def test_a_connection_that_waits_for_its_turn_reads_no_further() -> None:

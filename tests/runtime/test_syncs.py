@@ -48,6 +48,21 @@ def test_each_sync_is_told_once_with_its_own_token(tmp_path: Path, syncs: Kernel
         os.close(descriptor)
 
 
+@pytest.mark.parametrize("can_look", [True, False])
+def test_it_can_be_seen_that_one_has_ended(tmp_path: Path, syncs: KernelSyncs, can_look: bool) -> None:
+    assert syncs._can_look, "the kernel shows its ring"
+    assert not syncs.has_ended()
+    syncs._can_look = can_look
+    descriptor = os.open(tmp_path / "file", os.O_RDWR | os.O_CREAT)
+    syncs.begin(descriptor, 7)
+    readable, _, _ = select.select([syncs.descriptor], [], [], 10)
+    assert readable, "nothing ended in ten seconds"
+    assert syncs.has_ended()
+    assert syncs.ended() == [(7, 0)]
+    assert syncs.has_ended() != can_look  # who cannot look has to ask
+    os.close(descriptor)
+
+
 def test_what_cannot_be_synced_is_refused_at_once(syncs: KernelSyncs) -> None:
     reading, writing = os.pipe()
     with pytest.raises(OSError, match="Invalid argument"):

@@ -26,18 +26,14 @@ from holdfast.core.log.files import (
     Work,
     Write,
 )
-from holdfast.runtime import writeback
 from holdfast.runtime.crypto import sync_folder
 from holdfast.runtime.failpoint import failpoint
+from holdfast.runtime.writeback import write_all
+from holdfast.runtime.zeros import AT_ONCE, Pace, fill
 
 FOLDERS: Final = ("segments", "index", "snapshots", "quarantine", "keys")
 OPEN_MAX: Final = 8  # descriptors kept; each also keeps the space of a file that was removed
-ZEROS_BYTES: Final = 1_048_576  # written at once when a file is filled with zeros
-# The same while there is time. Where memory has to be got first, as on a virtual machine that gave it back, a megabyte
-# takes the kernel 3 ms, and who shares the processor waits so long.
-PIECE_BYTES: Final = 131_072
 BUFFER_BYTES: Final = 65_536  # for reads at once that are no longer: making one each time takes as long as the read
-AHEAD_BYTES: Final = 1_048_576  # of a large file are under way: the log's own syncs do not queue behind all of it
 
 Result = TypeVar("Result")
 _fdatasync: Final[Callable[[int], None]] = getattr(os, "fdatasync", os.fsync)
@@ -53,12 +49,11 @@ def make_folders(root: Path) -> None:
 
 
 class Disk:
-    def __init__(self, root: Path, *, open_max: int = OPEN_MAX, rest: Callable[[int], bool] | None = None) -> None:
-        """`rest` is called between two steps of making a large file, and told how much of it there is; the answer true:
-        there is no time for more rests."""
+    def __init__(self, root: Path, *, open_max: int = OPEN_MAX, pace: Callable[[int], Pace] | None = None) -> None:
+        """`pace` is asked before each step of making a large file, and told how much of it there is."""
         self._root = f"{root}/"
         self._open_max = open_max
-        self._rest = rest
+        self._pace = pace
         self._buffer = memoryview(bytearray(BUFFER_BYTES))
         self._open: dict[str, int] = {}  # path -> descriptor, least recently opened first
         self._doers: dict[type[Any], Callable[[Any], Any]] = {
@@ -144,20 +139,16 @@ class Disk:
 
     def _fill(self, descriptor: int, size: int) -> None:
         """With zeros."""
-        zeros = bytes(min(size, ZEROS_BYTES if self._rest is None else PIECE_BYTES))
         offset = 0
-        is_resting = self._rest is not None
         while offset < size:
-            count = min(len(zeros), size - offset)
-            _write_all(descriptor, zeros if count == len(zeros) else zeros[:count], offset)
-            _hand_over(descriptor, offset, count)
-            offset += count
-            if is_resting and self._rest is not None and self._rest(offset):
-                is_resting, zeros = False, bytes(ZEROS_BYTES)
+            pace = AT_ONCE if self._pace is None else self._pace(offset)
+            step = min(pace.step_bytes, size - offset)
+            fill(descriptor, offset, step, pace)
+            offset += step
 
     def _write(self, operation: Write) -> None:
         failpoint("before a write")
-        _write_all(self.descriptor(operation.path), operation.data, operation.offset)
+        write_all(self.descriptor(operation.path), operation.data, operation.offset)
         failpoint("written, not synced")
 
     def _sync(self, operation: Sync) -> None:
@@ -195,22 +186,6 @@ class Disk:
 
     def _list(self, operation: List) -> list[str]:
         return sorted(os.listdir(self._root + operation.path))
-
-
-def _write_all(descriptor: int, data: bytes, offset: int) -> None:
-    written = os.pwrite(descriptor, data, offset)
-    while written < len(data):
-        written += os.pwrite(descriptor, memoryview(data)[written:], offset + written)
-
-
-def _hand_over(descriptor: int, offset: int, count: int) -> None:
-    """Bytes of a large file that were just written, in its order, to the disk: so that it never has much to do at once,
-    and no sync but the last one has to wait for it, where the system can do that."""
-    if writeback.begin(descriptor, offset, count):
-        if offset >= AHEAD_BYTES:
-            writeback.wait(descriptor, offset - AHEAD_BYTES, count)
-    elif offset // AHEAD_BYTES != (offset + count) // AHEAD_BYTES:
-        _fdatasync(descriptor)
 
 
 _CANNOT_TELL: Final = (errno.EOPNOTSUPP, errno.ENOTSUP, errno.EINVAL)

@@ -138,6 +138,10 @@ class Host:
             lead.end_turn(is_urgent=is_urgent)
         self._writer.give_way()
 
+    def hear(self) -> None:
+        """Of the disk, before the loop does."""
+        self._writer.hear()
+
     def cancel(self, shard: ShardId, call: Call) -> bool:
         return self._leads[shard].cancel(call)
 

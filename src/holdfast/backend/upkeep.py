@@ -34,10 +34,14 @@ from holdfast.core.types import Lsn
 from holdfast.runtime.crypto import MasterKey
 from holdfast.runtime.failpoint import failpoint
 from holdfast.runtime.logs import log
+from holdfast.runtime.zeros import AT_ONCE, Pace
 
 LOOK_EVERY_S = 1.0
 RETRY_AFTER_S = 5.0  # a full disk is tried again
-ZEROS_REST_S = 0.0025  # between two pieces of zeros, while there is time
+# Zeros of the next segment; who shares the processor waits as long as they work in a row.
+LEISURELY = Pace(work_s=0.0001, rest_s=0.0025, piece_bytes=131_072, step_bytes=262_144)
+LATE = Pace(work_s=0.0001, rest_s=0.00005, piece_bytes=262_144, step_bytes=1_048_576)
+URGENT = Pace(work_s=0.0003, rest_s=0.00005, piece_bytes=1_048_576, step_bytes=1_048_576)
 INDEX_REST_S = 0.00125  # between two steps of an index
 COMPACT_PAUSE_S = 0.01  # between two steps, so that clients hardly notice
 COMPACT_AGAIN_S = 10.0  # before it is looked again whether a segment still empties by itself; to look costs time
@@ -73,10 +77,11 @@ class Upkeep:
         self._master = master
         self._disk = Disk(root)  # used in the thread
         self._thread = thread
-        self._spares = Disk(root, rest=self._rest)  # used in a thread of its own
+        self._spares = Disk(root, pace=self._pace)  # used in a thread of its own
         self._preparing = preparing
         self._is_late = False  # the next spare should be further than it is,
-        self._is_urgent = threading.Event()  # and will be needed soon
+        self._is_urgent = False  # much further,
+        self._is_awaited = False  # and sends wait for it
         self._ready_bytes = 0  # of it
         self._submit = submit
         self._fail = fail
@@ -108,14 +113,13 @@ class Upkeep:
         if self._is_waiting:
             lag = self._journal.spare_lag(self._ready_bytes)
             self._is_late = lag > 0
-            if self._journal.is_spare_urgent(lag):
-                self._is_urgent.set()
+            self._is_urgent = self._journal.is_spare_urgent(lag)
+            self._is_awaited = not self._journal.has_room(0)
 
     def stop(self) -> None:
         """Before the threads end."""
         self._timer.cancel()
         self._is_stopping.set()
-        self._is_urgent.set()
         for task in self._tasks:
             task.cancel()
 
@@ -142,7 +146,7 @@ class Upkeep:
         number = self._journal.start_spare()
         cipher, key = self._master.new_cipher()
         self._ready_bytes = 0
-        self._is_urgent.clear()
+        self._is_late = self._is_urgent = self._is_awaited = False
         work = prepare_segment(number, key=key, size=SEGMENT_BYTES)
         is_made = await self._loop.run_in_executor(self._preparing, self._fill, work)
         failpoint("spare made")
@@ -159,10 +163,12 @@ class Upkeep:
         finally:
             self._spares.close()
 
-    def _rest(self, ready_bytes: int) -> bool:
-        """Between two steps of filling a spare with zeros, in its thread. True: no more rests."""
+    def _pace(self, ready_bytes: int) -> Pace:
+        """Of the next step of filling a spare with zeros, in its thread."""
         self._ready_bytes = ready_bytes
-        return self._is_urgent.wait(0 if self._is_late else ZEROS_REST_S)
+        if self._is_awaited or self._is_stopping.is_set():
+            return AT_ONCE
+        return URGENT if self._is_urgent else LATE if self._is_late else LEISURELY
 
     # indexes and snapshots
 

@@ -178,7 +178,7 @@ async def _serve(loaded: Loaded, data: Path, worker: Worker) -> None:
         await _start_queues(queues, config, worker)
         gate = _gate(config, directory, keyring, reach=reach, colleagues=colleagues)
         server = _sqs_server(config, directory, backend, gate=gate, queues=queues, stores=stores, books=books)
-        host.expects_more, server.end_turn = server.expects_more, host.end_turn
+        host.expects_more, server.end_turn, server.hear = server.expects_more, host.end_turn, host.hear
         whole = colleagues.report(own_look(directory, host, books, server))
         sources = admin_sources(loaded, stores, directory, duty=_duty(worker), colleagues=colleagues, whole=whole)
         admin = _admin_port(config, sources, gate=gate, site=directory.site, certificate=certificate)

@@ -47,6 +47,9 @@ class Server:
         self.is_draining = False
         # Told when those whose turn it was have been served, and whether the last of them should not wait for others.
         self.end_turn: Callable[[bool], None] | None = None
+        # Called between two requests while somebody is served who has nothing to do with the load: what they wrote may
+        # be durable.
+        self.hear: Callable[[], None] | None = None
         self._turns: Turns[Connection] = Turns()  # connections with a request that is not served yet
         self._is_turn_due = False
         self._is_patient = False
@@ -94,10 +97,13 @@ class Server:
         """For a bounded time; then the loop reads what has come meanwhile, and hears of the disk."""
         turns, now = self._turns, metrics.now()
         is_brisk = now < self._brisk_until
+        hear = self.hear if is_brisk else None
         until = now + (bounds.BRISK_TURN_S if is_brisk else bounds.TURN_S)
         few = 1 if is_brisk or self.prepare is None else bounds.PREPARED_MAX
         is_over = False
         while turns and not is_over:
+            if hear is not None:
+                hear()
             for connection in self._next(few):
                 connection.take_turn()
             now = metrics.now()
@@ -107,6 +113,8 @@ class Server:
         self._is_patient = bool(turns) and not turns.is_light
         if self.end_turn is not None:
             self.end_turn(turns.is_light)
+        if hear is not None:
+            hear()
         self._is_turn_due = bool(turns)
         if self._is_turn_due:
             self._soon(self._take_turns)

@@ -20,6 +20,8 @@ UNDER_WAY_MAX: Final = 64  # syncs at a time: one per shard
 _CALLS: Final = {"x86_64": (206, 207, 209, 208), "aarch64": (0, 1, 2, 4)}
 _FDSYNC: Final = 3
 _TELL: Final = 1  # by an eventfd
+_HEAD, _TAIL, _MAGIC = 2, 3, 4  # numbers in the ring of what has ended, which the kernel shows to the process,
+_IS_RING: Final = 0xA10A10A1  # and the last one of them
 
 
 def _find_direct() -> ModuleType | None:
@@ -78,6 +80,8 @@ class KernelSyncs:
         self._system = ctypes.PyDLL(None, use_errno=True).syscall
         self._system.restype = ctypes.c_long
         self._call(setup, UNDER_WAY_MAX, ctypes.byref(self._context))
+        self._ring = (ctypes.c_uint32 * 5).from_address(self._context.value)
+        self._can_look = self._ring[_MAGIC] == _IS_RING
         self.descriptor = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._request = _Request(operation=_FDSYNC, flags=_TELL, told_by=self.descriptor)
         self._requests = (ctypes.POINTER(_Request) * 1)(ctypes.pointer(self._request))
@@ -100,6 +104,10 @@ class KernelSyncs:
         self._request.token = token
         self._request.descriptor = descriptor
         self._call(self._submit, self._context, 1, self._requests)
+
+    def has_ended(self) -> bool:
+        """`ended` has something to tell, or may have. Asks nobody: a tenth of a microsecond."""
+        return not self._can_look or self._ring[_HEAD] != self._ring[_TAIL]
 
     def ended(self) -> list[tuple[int, int]]:
         """Tokens and error numbers, 0 for success, of what was done since it was asked last."""

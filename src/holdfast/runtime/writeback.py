@@ -28,6 +28,13 @@ def _find() -> Call | None:
 _sync_file_range: Final = _find()
 
 
+def write_all(descriptor: int, data: bytes, offset: int) -> None:
+    """A system may write less than it is asked for."""
+    written = os.pwrite(descriptor, data, offset)
+    while written < len(data):
+        written += os.pwrite(descriptor, memoryview(data)[written:], offset + written)
+
+
 def begin(descriptor: int, offset: int, length: int) -> bool:
     """These bytes are on their way. False: the system cannot do that."""
     return _ask(descriptor, offset, length, _BEGIN)

@@ -22,7 +22,7 @@ from typing import Final
 
 import google_crc32c
 
-from holdfast.core.limits import INDEX_STEP_BYTES
+from holdfast.core.limits import INDEX_PACK_BYTES, INDEX_STEP_BYTES
 from holdfast.core.log.index import ENTRY_BYTES, SegmentIndex
 from holdfast.core.types import Epoch, LaneId, Lsn, ShardId
 from holdfast.core.values import Value
@@ -83,11 +83,13 @@ class IndexFile:
         size = 0
         for column in pieces:
             packed = _packed(b"".join(column))
-            self._packed.append(self._deflate.compress(packed))
-            size += len(packed)
-            if size >= INDEX_STEP_BYTES:
-                size = 0
-                yield True
+            for at in range(0, len(packed), INDEX_PACK_BYTES):
+                part = packed[at : at + INDEX_PACK_BYTES]
+                self._packed.append(self._deflate.compress(part))
+                size += len(part)
+                if size >= INDEX_PACK_BYTES:
+                    size = 0
+                    yield True
 
     def data(self) -> bytes:
         """Once: the whole file. Adds what is missing."""
