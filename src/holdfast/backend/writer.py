@@ -75,8 +75,8 @@ class Writer:
                 self._keep_s = min(KEEP_S_MAX, self._keep_s * 2)
 
     def hear(self) -> None:
-        """Whoever is in a hurry calls this instead, where `on_done` may be called: who waits for a sync that has ended is
-        told at once, and not when the loop comes round."""
+        """Whoever is in a hurry calls this instead, where `on_done` may be called: who waits for a sync that has ended
+        is told at once, and not when the loop comes round."""
         self.give_way()
         if self._under_way and self._kernel is not None and self._kernel.has_ended():
             self._reap()

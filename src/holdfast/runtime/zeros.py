@@ -1,10 +1,10 @@
 """Fills a file with zeros beside others who want the same processor.
 
 Whoever gives the processor away for a moment, as a busy loop does for its syncs (docs/decisions/0032), gets it back
-when the other one rests, or at the scheduler's next tick: up to 4 ms later. So this rests often, not only when there is
-time. Where memory has to be got first, as on a virtual machine that gave it back, a megabyte takes the kernel 2 to 3 ms.
-Where the package was compiled, all of it is in C (_zeros.c), which asks for the interpreter's lock once a step, instead
-of four times a piece.
+when the other one rests, or at the scheduler's next tick: up to 4 ms later. So this rests often, not only when there
+is time. Where memory has to be got first, as on a virtual machine that gave it back, a megabyte takes the kernel 2 to
+3 ms. Where the package was compiled, all of it is in C (_zeros.c), which asks for the interpreter's lock once a step,
+instead of four times a piece.
 """
 
 import os
