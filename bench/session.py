@@ -75,7 +75,7 @@ def experiments(place: Place, scope: Scope) -> dict[str, Callable[[], Finding]]:
         "durability": partial(durability.durable_share, place, scope.seconds, rounds=scope.rounds),
         "latency of sends": partial(latency.send_latency, place, span, rounds=scope.rounds),
         "latency of long polls": partial(latency.poll_latency, place, span, rounds=scope.rounds),
-        "isolation": partial(latency.isolation, place, span * 2, rounds=scope.rounds),  # few requests: it takes longer
+        "isolation": partial(latency.isolation, place, span, rounds=scope.rounds),
         "writes": partial(depth.write_amplification, place, seconds_max=span * 3),
         "backlog": partial(depth.backlog_sweep, place, scope.seconds, depth_max=scope.depth, rounds=scope.rounds),
         "flatness": partial(flatness.flatness, place, scope.seconds, count_max=scope.flat),

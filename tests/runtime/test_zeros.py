@@ -11,10 +11,10 @@ from types import ModuleType
 import pytest
 
 from holdfast.runtime import zeros
-from holdfast.runtime.zeros import AHEAD_BYTES, AT_ONCE, WRITE_BYTES, Pace, fill
+from holdfast.runtime.zeros import AHEAD_BYTES, AT_ONCE, WRITE_BYTES_MAX, Pace, fill
 from tests.process.built_c import built
 
-PIECE = 2 * WRITE_BYTES
+PIECE = 2 * WRITE_BYTES_MAX
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +38,7 @@ def descriptor(tmp_path: Path) -> Iterator[int]:
 
 
 @pytest.mark.parametrize("pace", [AT_ONCE, Pace(0.0, 0.00001, PIECE, PIECE), Pace(10.0, 0.00001, 1, 1)])
-@pytest.mark.parametrize("length", [1, WRITE_BYTES, 3 * AHEAD_BYTES + 7])
+@pytest.mark.parametrize("length", [1, WRITE_BYTES_MAX, 3 * AHEAD_BYTES + 7])
 def test_what_was_there_becomes_zeros_and_what_follows_stays(
     descriptor: int, direct: ModuleType | None, length: int, pace: Pace
 ) -> None:
@@ -50,7 +50,7 @@ def test_what_was_there_becomes_zeros_and_what_follows_stays(
 def test_it_rests_when_it_has_worked_for_long_and_at_the_end(descriptor: int, direct: ModuleType | None) -> None:
     for pace, rests in ((Pace(0.0, 0.02, PIECE, PIECE), 5), (Pace(60.0, 0.02, PIECE, PIECE), 1)):
         began = time.monotonic()
-        fill(descriptor, 0, 4 * WRITE_BYTES + 1, pace, direct=direct)
+        fill(descriptor, 0, 4 * WRITE_BYTES_MAX + 1, pace, direct=direct)
         assert time.monotonic() - began >= rests * 0.02
 
 
@@ -70,7 +70,7 @@ def test_what_is_no_number_is_refused(in_c: ModuleType) -> None:
             in_c.fill(*arguments)
 
 
-@pytest.mark.parametrize("piece", [PIECE, AHEAD_BYTES, 3 * WRITE_BYTES])
+@pytest.mark.parametrize("piece", [PIECE, AHEAD_BYTES, 3 * WRITE_BYTES_MAX])
 def test_no_more_than_so_much_is_under_way(descriptor: int, monkeypatch: pytest.MonkeyPatch, piece: int) -> None:
     asked: list[tuple[str, int, int]] = []
 
@@ -112,6 +112,6 @@ def test_it_is_synced_now_and_then_where_it_cannot_be_handed_over(
 def test_a_full_disk_is_told(direct: ModuleType | None) -> None:
     descriptor = os.open("/dev/full", os.O_RDWR)
     with pytest.raises(OSError, match="No space left") as problem:
-        fill(descriptor, 0, WRITE_BYTES, AT_ONCE, direct=direct)
+        fill(descriptor, 0, WRITE_BYTES_MAX, AT_ONCE, direct=direct)
     assert problem.value.errno == errno.ENOSPC
     os.close(descriptor)

@@ -53,8 +53,8 @@ ANSWERS_AT_ONCE: Final = 8  # the loop comes round in between, and the kernel ge
 
 
 class Lead:
-    """`on_turn` is called every turn and must be cheap; `hand_over` brings a hand-over to the shard that it is for;
-    `on_moved` is told when one has arrived, and which lane it was in."""
+    """`on_turn` is called every turn, told whether somebody is in a hurry, and must be cheap; `hand_over` brings a
+    hand-over to the shard that it is for; `on_moved` is told when one has arrived, and which lane it was in."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class Lead:
         self._writer = writer
         self._disk = Disk(root, open_max=2)  # the segment that grows, and the next
         self._reasons = Reasons(primary, reader)
-        self.on_turn: Callable[[], None] | None = None
+        self.on_turn: Callable[[bool], None] | None = None
         self._hand_over = hand_over
         self._on_moved = on_moved
         self._expects_more = expects_more
@@ -246,7 +246,7 @@ class Lead:
         if primary.shard.outboxes:
             self._send_outgoing()
         if self.on_turn is not None:
-            self.on_turn()
+            self.on_turn(metrics.now() < self._hurry_until)
         self._arm()
         if not primary.journal.is_flushing and primary.journal.durable == primary.journal.appended:
             self._idle.set()

@@ -41,7 +41,8 @@ RETRY_AFTER_S = 5.0  # a full disk is tried again
 # Zeros of the next segment; who shares the processor waits as long as they work in a row.
 LEISURELY = Pace(work_s=0.0001, rest_s=0.0025, piece_bytes=131_072, step_bytes=262_144)
 LATE = Pace(work_s=0.0001, rest_s=0.00005, piece_bytes=262_144, step_bytes=1_048_576)
-URGENT = Pace(work_s=0.0003, rest_s=0.00005, piece_bytes=1_048_576, step_bytes=1_048_576)
+URGENT = Pace(work_s=0.001, rest_s=0.00005, piece_bytes=1_048_576, step_bytes=1_048_576)
+HURRIED = Pace(work_s=0.00005, rest_s=0.00005, piece_bytes=131_072, step_bytes=262_144)  # somebody else is
 INDEX_REST_S = 0.00125  # between two steps of an index
 COMPACT_PAUSE_S = 0.01  # between two steps, so that clients hardly notice
 COMPACT_AGAIN_S = 10.0  # before it is looked again whether a segment still empties by itself; to look costs time
@@ -82,6 +83,7 @@ class Upkeep:
         self._is_late = False  # the next spare should be further than it is,
         self._is_urgent = False  # much further,
         self._is_awaited = False  # and sends wait for it
+        self._is_hurried = False  # somebody is in a hurry who has nothing to do with the load
         self._ready_bytes = 0  # of it
         self._submit = submit
         self._fail = fail
@@ -106,7 +108,7 @@ class Upkeep:
         is_made = self._disk.run(prepare_segment(number, key=key, size=SEGMENT_BYTES))
         self._journal.end_spare(cipher if is_made else None)
 
-    def every_turn(self) -> None:
+    def every_turn(self, is_hurried: bool) -> None:
         if self._journal.wants_spare() and not self._is_waiting:
             self._is_waiting = True
             self._start(self._prepare_spare())
@@ -115,6 +117,7 @@ class Upkeep:
             self._is_late = lag > 0
             self._is_urgent = self._journal.is_spare_urgent(lag)
             self._is_awaited = not self._journal.has_room(0)
+            self._is_hurried = is_hurried
 
     def stop(self) -> None:
         """Before the threads end."""
@@ -146,7 +149,7 @@ class Upkeep:
         number = self._journal.start_spare()
         cipher, key = self._master.new_cipher()
         self._ready_bytes = 0
-        self._is_late = self._is_urgent = self._is_awaited = False
+        self._is_late = self._is_urgent = self._is_awaited = self._is_hurried = False
         work = prepare_segment(number, key=key, size=SEGMENT_BYTES)
         is_made = await self._loop.run_in_executor(self._preparing, self._fill, work)
         failpoint("spare made")
@@ -168,7 +171,11 @@ class Upkeep:
         self._ready_bytes = ready_bytes
         if self._is_awaited or self._is_stopping.is_set():
             return AT_ONCE
-        return URGENT if self._is_urgent else LATE if self._is_late else LEISURELY
+        if not self._is_late:
+            return LEISURELY
+        if self._is_hurried:  # then the loop gives the processor away often, so that short times are enough
+            return HURRIED
+        return URGENT if self._is_urgent else LATE
 
     # indexes and snapshots
 

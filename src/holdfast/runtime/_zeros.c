@@ -14,10 +14,11 @@
 #include <unistd.h>
 
 /* As in zeros.py. */
-#define WRITE_BYTES 65536LL
+#define WRITE_BYTES_MIN 16384LL
+#define WRITE_BYTES_MAX 65536LL
 #define AHEAD_BYTES 1048576LL
 
-static const char ZEROS[WRITE_BYTES];
+static const char ZEROS[WRITE_BYTES_MAX];
 
 /* What the calling thread has had of a processor. */
 static long long worked_ns(void) {
@@ -62,9 +63,10 @@ static int hand_over(int descriptor, long long offset, long long count) {
 static int fill_all(int descriptor, long long offset, long long length, long long work_ns, long long rest_ns,
                     long long piece) {
     const struct timespec rest = {rest_ns / 1000000000LL, rest_ns % 1000000000LL};
-    long long end = offset + length, handed = offset, began = worked_ns();
+    long long end = offset + length, handed = offset, size = WRITE_BYTES_MIN;
+    long long began = worked_ns(), now = began;
     while (offset < end) {
-        long long count = end - offset < WRITE_BYTES ? end - offset : WRITE_BYTES;
+        long long count = end - offset < size ? end - offset : size, before = now;
         if (write_all(descriptor, count, offset) < 0) {
             return -1;
         }
@@ -75,9 +77,15 @@ static int fill_all(int descriptor, long long offset, long long length, long lon
             }
             handed = offset;
         }
-        if (rest_ns > 0 && (offset == end || worked_ns() - began >= work_ns)) {
+        now = worked_ns();
+        if ((now - before) * 4 < work_ns) {
+            size = size * 2 < WRITE_BYTES_MAX ? size * 2 : WRITE_BYTES_MAX;
+        } else if ((now - before) * 2 > work_ns) {
+            size = size / 2 > WRITE_BYTES_MIN ? size / 2 : WRITE_BYTES_MIN;
+        }
+        if (rest_ns > 0 && (offset == end || now - began >= work_ns)) {
             nanosleep(&rest, NULL);
-            began = worked_ns();
+            began = now = worked_ns();
         }
     }
     return 0;

@@ -15,12 +15,11 @@ from typing import Final, NamedTuple
 from holdfast.runtime import writeback
 from holdfast.runtime.writeback import write_all
 
-WRITE_BYTES: Final = (
-    65_536  # then it looks how long it has worked; of less the kernel makes smaller parts, which cost more
-)
+WRITE_BYTES_MIN: Final = 16_384  # then it looks how long it has worked; of less the kernel makes smaller parts, which
+WRITE_BYTES_MAX: Final = 65_536  # cost more, so it is as much as does not take half of the time
 AHEAD_BYTES: Final = 1_048_576  # are under way: the log's own syncs do not queue behind all of the file
 
-_ZEROS: Final = bytes(WRITE_BYTES)
+_ZEROS: Final = bytes(WRITE_BYTES_MAX)
 _fdatasync: Final = getattr(os, "fdatasync", os.fsync)
 
 
@@ -31,7 +30,7 @@ class Pace(NamedTuple):
     step_bytes: int  # until the pace may change
 
 
-AT_ONCE: Final = Pace(0.0, 0.0, AHEAD_BYTES, AHEAD_BYTES)
+AT_ONCE: Final = Pace(1.0, 0.0, AHEAD_BYTES, AHEAD_BYTES)
 
 
 def _find_direct() -> ModuleType | None:
@@ -51,18 +50,23 @@ def fill(descriptor: int, offset: int, length: int, pace: Pace, *, direct: Modul
     if direct is not None:
         direct.fill(descriptor, offset, length, int(pace.work_s * 1e9), int(pace.rest_s * 1e9), pace.piece_bytes)
         return
-    end, handed = offset + length, offset
-    began = time.thread_time()
+    end, handed, size = offset + length, offset, WRITE_BYTES_MIN
+    began = now = time.thread_time()
     while offset < end:
-        count = min(WRITE_BYTES, end - offset)
-        write_all(descriptor, _ZEROS if count == WRITE_BYTES else _ZEROS[:count], offset)
+        count = min(size, end - offset)
+        write_all(descriptor, _ZEROS[:count], offset)
         offset += count
         if offset - handed >= pace.piece_bytes or offset == end:
             _hand_over(descriptor, handed, offset - handed)
             handed = offset
-        if pace.rest_s and (offset == end or time.thread_time() - began >= pace.work_s):
+        before, now = now, time.thread_time()
+        if (now - before) * 4 < pace.work_s:
+            size = min(size * 2, WRITE_BYTES_MAX)
+        elif (now - before) * 2 > pace.work_s:
+            size = max(size // 2, WRITE_BYTES_MIN)
+        if pace.rest_s and (offset == end or now - began >= pace.work_s):
             time.sleep(pace.rest_s)
-            began = time.thread_time()
+            began = now = time.thread_time()
 
 
 def _hand_over(descriptor: int, offset: int, count: int) -> None:
