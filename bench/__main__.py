@@ -5,6 +5,7 @@
     python -m bench --only send,cycle    some modes, no experiments
     python -m bench --depth 10000000     the backlog of the claims P10 to P12, which takes 15 GB of disk
     python -m bench --render FILE        the tables and the page of an earlier run
+    python -m bench --again isolation    an experiment, measured again and put into the standard results
 
 Linux only: it reads /proc and pins processes to cores.
 """
@@ -18,6 +19,7 @@ from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 
+from bench import machine
 from bench.contender import Contender, Place
 from bench.holdfast_server import HOLDFAST, HOLDFAST_OPEN
 from bench.memory import Filler, filled
@@ -27,7 +29,7 @@ from bench.processes import cores, pinned
 from bench.report import markdown, terminal
 from bench.results import Results, load, save
 from bench.scope import QUICK, STANDARD, Scope
-from bench.session import measure_all, new_results
+from bench.session import experiments, measure_again, measure_all, new_results
 
 RESULTS = Path(__file__).parent / "results"
 DOCUMENT = Path(__file__).parent.parent / "docs" / "PERFORMANCE.md"
@@ -45,12 +47,19 @@ def main() -> None:
     server, generator = cores()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))  # as Ctrl-C does: no server is left behind
     try:
-        results = new_results(folder, scope, note=options.note)
+        place = Place(folder, server)
+        names = _experiments(options.again, place, scope)
+        fresh = new_results(folder, scope, note=options.note)
+        results = load(file) if names else fresh
+        if not machine.is_same(results.machine, fresh.machine):
+            sys.exit(f"{file} is of another machine: figures of two of them do not belong into one table")
         keep = partial(save, results, file)
         with filled(folder) if scope.fills_memory else nullcontext(Filler(None)) as filler, pinned(generator):
             results.settings["memory filled before"] = f"{filler.top_up() / 2**30:.0f} GiB"
-            place = Place(folder, server)
-            measure_all(contenders, place, results=results, scope=scope, keep=keep, top_up=filler.top_up)
+            if names:
+                measure_again(names, place, results=results, scope=scope, keep=keep, top_up=filler.top_up)
+            else:
+                measure_all(contenders, place, results=results, scope=scope, keep=keep, top_up=filler.top_up)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     publish(results, file, is_standard=not options.quick and not options.only)
@@ -80,8 +89,18 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--folder", type=Path, default=Path("/var/tmp"), help="where servers put their data")
     parser.add_argument("--note", default="", help="said with the results")
     parser.add_argument("--output", type=Path, help="the file for the results")
+    parser.add_argument("--again", help="experiments of an earlier run to measure again, separated by commas")
     parser.add_argument("--render", type=Path, help="measure nothing, show this file")
     return parser.parse_args()
+
+
+def _experiments(names: str | None, place: Place, scope: Scope) -> list[str]:
+    """Those that are to be measured again, and nothing else."""
+    wanted = names.split(",") if names else []
+    known = experiments(place, scope)
+    if unknown := set(wanted) - set(known):
+        sys.exit(f"unknown experiments: {', '.join(sorted(unknown))}. Known are: {', '.join(known)}.")
+    return wanted
 
 
 def _scope(options: argparse.Namespace) -> Scope:

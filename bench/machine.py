@@ -5,6 +5,8 @@ import platform
 import time
 from pathlib import Path
 
+_LOAD = "load average at the start"
+
 
 def describe(folder: Path) -> dict[str, str]:
     """`folder`: where the servers keep their data."""
@@ -15,8 +17,13 @@ def describe(folder: Path) -> dict[str, str]:
         "system": f"{platform.system()} {platform.release()}",
         "file system": file_system(folder),
         "python": platform.python_version(),
-        "load average at the start": f"{os.getloadavg()[0]:.1f}",
+        _LOAD: f"{os.getloadavg()[0]:.1f}",
     }
+
+
+def is_same(one: dict[str, str], other: dict[str, str]) -> bool:
+    """By their descriptions; how busy it was may differ."""
+    return {**one, _LOAD: ""} == {**other, _LOAD: ""}
 
 
 def _field(file: str, name: str) -> str:
