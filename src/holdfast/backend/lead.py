@@ -49,7 +49,7 @@ from holdfast.runtime.rpc import Call, Receiver
 FRAME_S: Final = 0.003  # so long a frame waits for commands that are on their way: syncs cost more than they gain
 LINGER_ROUNDS: Final = 8  # of the loop, each of which reads what has come
 HURRY_S: Final = 0.02  # so long after an urgent command others may be answered in pieces:
-ANSWERS_AT_ONCE: Final = 8  # the loop comes round in between, and the kernel gets on with what is under way
+ANSWERS_AT_ONCE: Final = 6  # the loop comes round in between, and the kernel gets on with what is under way
 
 
 class Lead:

@@ -26,7 +26,7 @@ UNSENT_BYTES_MAX: Final = 262_144  # an answer in the socket's buffer; more than
 PREPARED_MAX: Final = 8  # requests whose signatures are checked one after the other, before they are served,
 PREPARED_BYTES: Final = 16_384  # and of so many bytes: what was read lately is still in the processor's cache
 TURN_S: Final = 0.001  # requests that have come are served for so long, then what came meanwhile is read
-BRISK_TURN_S: Final = 0.0001  # the same after a request that is alone for its queue beside a loaded one,
+BRISK_TURN_S: Final = 0.00007  # the same after a request that is alone for its queue beside a loaded one,
 BRISK_S: Final = 0.02  # for so long: it hears of the disk sooner, and its client's next request is noticed sooner
 
 HEAD_TIMEOUT_S: Final = 15  # from the first byte of a request to the end of its head
