@@ -74,7 +74,7 @@ def measure_again(
         top_up()
         results.problems.pop(name, None)
         _experiment(name, known[name], results)
-        results.settings[f"{name}, measured again"] = _now()
+        results.settings[f"{name}, measured again"] = f"{_now()}, rounds: {scope.rounds}"
         keep()
 
 

@@ -37,6 +37,7 @@ def test_only_the_chosen_experiment_is_measured(tmp_path: Path, monkeypatch: pyt
     assert found.problems == {}
     assert found.samples == measured().samples
     assert list(found.settings) == ["isolation, measured again"]
+    assert found.settings["isolation, measured again"].endswith(f"UTC, rounds: {QUICK.rounds}")
     assert topped == [1]
 
 

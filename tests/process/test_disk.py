@@ -1,6 +1,7 @@
 """The shell's own parts on real files: file operations, keys, the table of recent letters."""
 
 import errno
+import itertools
 import os
 import tempfile
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 
 from holdfast.backend.disk import FOLDERS, Disk, make_folders
 from holdfast.backend.letters import GAP_BYTES, LETTER_BYTES, SHELF_MASK, SPAN_BYTES, LetterCache, spanned
+from holdfast.backend.upkeep import HURRIED, LATE, LEISURELY, URGENT, pace_of
 from holdfast.core.log.archive import Location
 from holdfast.core.log.files import Create, List, Read, Rename, Size, Sync, SyncDir, Unlink, Work, Write, replace
 from holdfast.core.types import Cause, Epoch, Lsn, WallMs
@@ -73,6 +75,22 @@ def test_before_each_step_of_making_a_large_file_its_pace_is_asked_for(tmp_path:
     assert made.read_bytes() == bytes(500_000)
     assert made.stat().st_blocks * 512 >= 500_000
     disk.close()
+
+
+def test_zeros_that_lag_take_more_of_the_processor_unless_a_client_is_in_a_hurry() -> None:
+    paces = {
+        (is_late, is_urgent, is_hurried): pace_of(is_late=is_late, is_urgent=is_urgent, is_hurried=is_hurried)
+        for is_late, is_urgent, is_hurried in itertools.product((False, True), repeat=3)
+    }
+    assert {pace for (is_late, _, _), pace in paces.items() if not is_late} == {LEISURELY}
+    assert paces[True, False, False] == LATE
+    assert paces[True, True, False] == URGENT
+    assert paces[True, False, True] == paces[True, True, True] == HURRIED
+    assert HURRIED.work_s < LATE.work_s < URGENT.work_s
+    assert LEISURELY.rest_s > LATE.rest_s
+    for pace in paces.values():
+        assert pace.rest_s > 0, "nobody gets the processor back before the scheduler's next tick"
+        assert pace.work_s <= 0.001
 
 
 def test_a_file_is_not_created_twice(disk: Disk) -> None:

@@ -38,11 +38,12 @@ from holdfast.runtime.zeros import AT_ONCE, Pace
 
 LOOK_EVERY_S = 1.0
 RETRY_AFTER_S = 5.0  # a full disk is tried again
-# Zeros of the next segment; who shares the processor waits as long as they work in a row.
+# Zeros of the next segment; who shares the processor waits as long as they work in a row. Hurried: they are late, and a
+# client is in a hurry who has nothing to do with the load; the loop gives the processor away often then.
 LEISURELY = Pace(work_s=0.0001, rest_s=0.0025, piece_bytes=131_072, step_bytes=262_144)
 LATE = Pace(work_s=0.0001, rest_s=0.00005, piece_bytes=262_144, step_bytes=1_048_576)
 URGENT = Pace(work_s=0.001, rest_s=0.00005, piece_bytes=1_048_576, step_bytes=1_048_576)
-HURRIED = Pace(work_s=0.00005, rest_s=0.00005, piece_bytes=131_072, step_bytes=262_144)  # somebody else is
+HURRIED = Pace(work_s=0.00005, rest_s=0.00005, piece_bytes=131_072, step_bytes=262_144)
 INDEX_REST_S = 0.00125  # between two steps of an index
 COMPACT_PAUSE_S = 0.01  # between two steps, so that clients hardly notice
 COMPACT_AGAIN_S = 10.0  # before it is looked again whether a segment still empties by itself; to look costs time
@@ -54,6 +55,15 @@ Result = TypeVar("Result")
 
 class NotNow(Exception):
     """A snapshot could not be made, and nothing is wrong with the log: says why."""
+
+
+def pace_of(*, is_late: bool, is_urgent: bool, is_hurried: bool) -> Pace:
+    """While nobody waits for the segment itself."""
+    if not is_late:
+        return LEISURELY
+    if is_hurried:
+        return HURRIED
+    return URGENT if is_urgent else LATE
 
 
 class Upkeep:
@@ -171,11 +181,7 @@ class Upkeep:
         self._ready_bytes = ready_bytes
         if self._is_awaited or self._is_stopping.is_set():
             return AT_ONCE
-        if not self._is_late:
-            return LEISURELY
-        if self._is_hurried:  # then the loop gives the processor away often, so that short times are enough
-            return HURRIED
-        return URGENT if self._is_urgent else LATE
+        return pace_of(is_late=self._is_late, is_urgent=self._is_urgent, is_hurried=self._is_hurried)
 
     # indexes and snapshots
 
