@@ -12,6 +12,8 @@ from bench.load import Connection, Loop, converse
 from bench.processes import waited_s
 
 WARM_S = 0.2  # connections are made and greet; not measured
+DRAINED_WARM = 0.1  # of a backlog: a quick server would drain a small one before it is measured
+DRAINED = 0.9  # of a backlog, when it ends: where little is left, connections find nothing
 FILL_S_MAX = 10.0
 _names = itertools.count(1)
 _numbers = itertools.count()  # of connections: what a run that was cut off still holds stands in nobody's way
@@ -99,14 +101,14 @@ def send_until(dialect: Dialect, queue: str, count: int, *, mode: str, seconds_m
 
 def run(running: Running, mode: str, queue: str, *, seconds: float, backlog: int = 0, connections: int = 0) -> Sample:
     loop, tally = begin(running.dialect, mode, queue, connections=connections)
+    waiting = backlog if mode == "drain" else float("inf")
     try:
         warm = time.perf_counter_ns() + int(WARM_S * 1e9)
-        loop.run(lambda now: now >= warm)
+        loop.run(lambda now: now >= warm or tally.messages >= waiting * DRAINED_WARM)
         before, cpu, own, waited = tally.messages, running.served.cpu_s(), time.process_time(), waited_s()
         start = time.perf_counter_ns()
         until = start + int(seconds * 1e9)
-        limit = backlog * 0.9 if mode == "drain" else float("inf")
-        loop.run(lambda now: now >= until or tally.messages >= limit)
+        loop.run(lambda now: now >= until or tally.messages >= waiting * DRAINED)
         return Sample(
             tally.messages - before,
             seconds=(time.perf_counter_ns() - start) / 1e9,

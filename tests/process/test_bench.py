@@ -38,6 +38,11 @@ def test_a_mode_moves_messages(running: Running, mode: str, suffix: str) -> None
     assert sample.cpu_s > 0
 
 
+def test_a_drain_is_measured_whatever_was_drained_while_it_became_warm(running: Running) -> None:
+    sample = measure(running, "drain", 20.0, backlog=1_000)
+    assert 600 < sample.messages < 1_200  # of at least 1,000, but for a tenth before and a tenth after
+
+
 def test_a_fill_leaves_as_many_as_it_says(running: Running) -> None:
     sqs = running.dialect
     assert isinstance(sqs, Sqs)
