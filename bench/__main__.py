@@ -16,6 +16,7 @@ import signal
 import sys
 import tempfile
 from contextlib import nullcontext
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -56,10 +57,11 @@ def main() -> None:
         keep = partial(save, results, file)
         with filled(folder) if scope.fills_memory else nullcontext(Filler(None)) as filler, pinned(generator):
             results.settings["memory filled before"] = f"{filler.top_up() / 2**30:.0f} GiB"
+            place = replace(place, top_up=filler.top_up)
             if names:
-                measure_again(names, place, results=results, scope=scope, keep=keep, top_up=filler.top_up)
+                measure_again(names, place, results=results, scope=scope, keep=keep)
             else:
-                measure_all(contenders, place, results=results, scope=scope, keep=keep, top_up=filler.top_up)
+                measure_all(contenders, place, results=results, scope=scope, keep=keep)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     publish(results, file, is_standard=not options.quick and not options.only)

@@ -2,7 +2,7 @@
 
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bench.dialects.dialect import Dialect
@@ -15,14 +15,16 @@ class Absent(Exception):
 
 @dataclass(frozen=True)
 class Place:
-    """Where a server may put its files, and on which core it runs."""
+    """Where a server may put its files, and on which core it runs. `top_up` fills what memory has become free
+    (memory.py), and is called before each measurement."""
 
     folder: Path
     core: int
+    top_up: Callable[[], object] = int  # nothing
 
     def inside(self, name: str) -> "Place":
         folder = Path(tempfile.mkdtemp(prefix=f"{name.replace(' ', '-')}.", dir=self.folder))
-        return Place(folder, self.core)
+        return replace(self, folder=folder)
 
 
 @dataclass

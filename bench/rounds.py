@@ -69,7 +69,7 @@ def compare(
     running: dict[str, Running],
     *,
     plan: "Plan",
-    top_up: Callable[[], int],
+    top_up: Callable[[], object],
 ) -> None:
     for number, mode in itertools.product(range(plan.rounds), plan.modes):
         for contender in contenders:

@@ -39,10 +39,8 @@ def measure_all(
     results: Results,
     scope: Scope,
     keep: Callable[[], None],
-    top_up: Callable[[], int],
 ) -> None:
-    """`keep` is called whenever there is something new, so that a run that is ended early was not in vain; `top_up`
-    before each measurement, to fill what memory has become free."""
+    """`keep` is called whenever there is something new, so that a run that is ended early was not in vain."""
     plan = Plan(list(scope.modes), rounds=scope.rounds, seconds=scope.seconds, backlog=scope.backlog)
     with started(contenders, place, results) as running:
         for name, why in (results.absent | results.problems).items():
@@ -50,11 +48,11 @@ def measure_all(
         for contender in contenders:
             if contender.warm_s_max and contender.name in running:
                 _warm(contender, running[contender.name], place, results=results, share=scope.warm)
-        compare(contenders, results, running, plan=plan, top_up=top_up)
+        compare(contenders, results, running, plan=plan, top_up=place.top_up)
     keep()
     if scope.has_experiments:
         for name, experiment in experiments(place, scope).items():
-            top_up()
+            place.top_up()
             _experiment(name, experiment, results)
             keep()
 
@@ -66,12 +64,11 @@ def measure_again(
     results: Results,
     scope: Scope,
     keep: Callable[[], None],
-    top_up: Callable[[], int],
 ) -> None:
     """Experiments with Holdfast alone, whose figures take the place of earlier ones; the results say so."""
     known = experiments(place, scope)
     for name in names:
-        top_up()
+        place.top_up()
         results.problems.pop(name, None)
         _experiment(name, known[name], results)
         results.settings[f"{name}, measured again"] = f"{_now()}, rounds: {scope.rounds}"

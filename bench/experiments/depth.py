@@ -61,6 +61,7 @@ def _step(server: Host, deep: str, empty: str, *, depth: int, seconds: float, ro
     for turn in range(rounds * PAIRS):
         queues = [(deep, at_depth), (empty, at_rest)]
         for queue, samples in queues if turn % 2 == 0 else reversed(queues):
+            server.place.top_up()
             samples.append(run(running, MODE, queue, seconds=seconds))
     return Step(
         depth,

@@ -23,7 +23,9 @@ def durable_share(place: Place, seconds: float, *, rounds: int) -> Finding:
     try:
         with host(place, "on-disk") as disk, host(place, "in-memory", data=memory / "data") as ram:
             for _ in range(rounds):
+                place.top_up()
                 durable = measure(Running(disk.served, disk.sqs, ""), "send", seconds)
+                place.top_up()
                 volatile = measure(Running(ram.served, ram.sqs, ""), "send", seconds)
                 ratios.append(durable.rate / volatile.rate)
     finally:

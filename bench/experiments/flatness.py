@@ -63,6 +63,7 @@ def counts(count_max: int) -> list[int]:
 
 
 def cost(server: Host, queue: str, seconds: float) -> float:
+    server.place.top_up()
     return run(Running(server.served, server.sqs, ""), MODE, queue, seconds=seconds).cpu_us
 
 

@@ -39,6 +39,7 @@ def send_latency(place: Place, seconds: float, *, rounds: int) -> Finding:
         queue = created(server.sqs)
         peak = run(Running(server.served, server.sqs, ""), "send", queue, seconds=max(1.0, seconds / 5)).rate
         for _ in range(rounds):
+            place.top_up()
             histograms.append(open_loop(server.sqs, queue, rate=peak / 2, seconds=span))
             stalls.append(wait_ns(watch(span), 99, seconds=span))
             disks.append(bare_disk.syncs(server.place.folder, span))
@@ -104,7 +105,10 @@ def _figures(name: str, rounds: list[int]) -> dict[str, float]:
 def poll_latency(place: Place, seconds: float, *, rounds: int) -> Finding:
     """From the instant when a send was due to the instant when a long poll, already waiting, brought it."""
     with host(place, "polls") as server:
-        histograms = [send_to_poll(server, created(server.sqs), seconds=seconds / rounds) for _ in range(rounds)]
+        histograms: list[Histogram] = []
+        for _ in range(rounds):
+            place.top_up()
+            histograms.append(send_to_poll(server, created(server.sqs), seconds=seconds / rounds))
     return _finding("poll", histograms, {})
 
 
@@ -159,14 +163,14 @@ def _polls(sqs: Sqs, queue: str) -> Conversation:
 
 def isolation(place: Place, seconds: float, *, rounds: int) -> Finding:
     """A queue with little traffic, alone and then beside another one under full load, by turns."""
-    alone, beside = [], []
+    alone: list[int] = []
+    beside: list[int] = []
     with host(place, "isolation") as server:
         quiet, busy = created(server.sqs), created(server.sqs)
-        for _ in range(rounds):
-            alone.append(open_loop(server.sqs, quiet, rate=QUIET_RATE, seconds=seconds / rounds).percentile(99))
-            beside.append(
-                open_loop(server.sqs, quiet, rate=QUIET_RATE, seconds=seconds / rounds, busy=busy).percentile(99)
-            )
+        for _, (neighbour, found) in itertools.product(range(rounds), (("", alone), (busy, beside))):
+            place.top_up()
+            histogram = open_loop(server.sqs, quiet, rate=QUIET_RATE, seconds=seconds / rounds, busy=neighbour)
+            found.append(histogram.percentile(99))
     ratios = [many / max(1, few) for few, many in zip(alone, beside, strict=True)]
     figures = _figures("alone_p99", alone) | _figures("beside_p99", beside)
     figures |= {"isolation_ratio": median(ratios)}

@@ -26,11 +26,10 @@ def test_only_the_chosen_experiment_is_measured(tmp_path: Path, monkeypatch: pyt
 
     session.measure_again(
         ["isolation"],
-        Place(tmp_path, 0),
+        Place(tmp_path, 0, top_up),
         results=results,
         scope=QUICK,
         keep=lambda: save(results, file),
-        top_up=top_up,
     )
     found = load(file)
     assert found.figures == {"start_s": 0.5, "isolation_ratio": 1.5}

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -71,7 +72,13 @@ def test_latencies_are_found(place: Place) -> None:
     assert found["send_p99_ms_lowest"] <= found["send_p99_ms"] <= found["send_p99_ms_highest"]
     assert found["stall_p99_ms"] >= 0
     assert 0 < found["poll_p50_ms"] <= found["poll_p99_ms"]
-    assert latency.isolation(place, 0.3, rounds=1).figures["isolation_ratio"] > 0
+
+
+def test_what_memory_became_free_is_filled_before_each_run_of_a_round(place: Place) -> None:
+    topped: list[int] = []
+    finding = latency.isolation(replace(place, top_up=lambda: topped.append(1)), 0.3, rounds=2)
+    assert finding.figures["isolation_ratio"] > 0
+    assert len(topped) == 4  # alone and beside the other one, twice
 
 
 def test_durability_is_compared(place: Place) -> None:
