@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bench.dialects.dialect import Dialect
+from bench.memory import Filler
 from bench.processes import Served
 
 
@@ -20,7 +21,7 @@ class Place:
 
     folder: Path
     core: int
-    top_up: Callable[[], object] = int  # nothing
+    top_up: Callable[[], object] = Filler(None).top_up
 
     def inside(self, name: str) -> "Place":
         folder = Path(tempfile.mkdtemp(prefix=f"{name.replace(' ', '-')}.", dir=self.folder))
